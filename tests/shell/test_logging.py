@@ -67,6 +67,51 @@ def test_a_traceback_shows_neither_password_nor_page(
         assert all("exception" in json.loads(line) for line in err.splitlines())
 
 
+AS_A_LIBRARY = """
+import logging, sys, structlog
+from worker.shell.runtime.logging import get_logger
+log = get_logger("test")
+if sys.argv[1] == "structlog":
+    structlog.configure(processors=[structlog.processors.JSONRenderer()])
+elif sys.argv[1] == "logging":
+    logging.basicConfig(stream=sys.stdout, format="%(name)s %(levelname)s %(message)s")
+log.info("news")
+log.warning("no snapshot", cause="disk 100% full", remedy="make room")
+"""
+
+
+@pytest.mark.parametrize(
+    ("configured", "out", "err"),
+    [
+        ("nothing", "", "no snapshot: disk 100% full. make room\n"),
+        ("logging", "neardup WARNING no snapshot: disk 100% full. make room\n", ""),
+        (
+            "structlog",
+            '{"event": "news"}\n'
+            '{"cause": "disk 100% full", "remedy": "make room", "event": "no snapshot"}\n',
+            "",
+        ),
+    ],
+)
+def test_a_program_that_uses_the_library_says_where_its_lines_go(
+    configured: str, out: str, err: str
+) -> None:
+    """stdout is the program's own, and so are structlog and logging."""
+    done = subprocess.run(
+        [sys.executable, "-c", AS_A_LIBRARY, configured],
+        check=True, capture_output=True, text=True, env=plain_environment(),
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (out, err)
+
+
+def test_every_module_of_the_library_takes_that_logger() -> None:
+    """Structlog's own, not configured, prints to stdout."""
+    files = Path(logging.__file__).parents[1].rglob("*.py")
+    assert [file.name for file in files if "structlog.get_logger(" in file.read_text()] == [
+        "logging.py"
+    ]
+
+
 def test_every_command_logs_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     """
     What a command answers on stdout stays free of log lines, for a command without settings too.

@@ -36,7 +36,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import structlog
 from numpy.typing import NDArray
 
 from worker.errors import DefinitionError, RestoreError, StopError, is_of_a_full_disk
@@ -57,6 +56,7 @@ from worker.log.snapshot import (
 )
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
+from worker.shell.runtime.logging import get_logger
 
 KEPT = 2
 # A snapshot is whole, so a large one costs much disk for little log: 2.3 GB per 300 s with 10 M
@@ -71,7 +71,7 @@ REGION_BYTES = 1 << 30  # a map of a file holds a descriptor
 _JOIN_S = 20.0  # at a clean end; supervisors kill after 30 s
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Checkpoint:

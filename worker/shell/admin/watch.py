@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
-import structlog
 
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import Verdict
@@ -36,7 +35,7 @@ from worker.shell.kafka.reader import (
     first_messages,
 )
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
-from worker.shell.runtime.logging import sentence
+from worker.shell.runtime.logging import get_logger, sentence
 
 _LOOK_S = 10.0  # how often a follower checks for added partitions
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -51,7 +50,7 @@ _REMEDY = (
     "it has written"
 )
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class PublishedAnswer(NamedTuple):

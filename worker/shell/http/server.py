@@ -26,7 +26,6 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import orjson
-import structlog
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
@@ -37,6 +36,7 @@ from worker.shell.ask.questions import RETRY_S, Questions, RefusedError, problem
 from worker.shell.http.connection import Connection, Request
 from worker.shell.http.seen import BUSY_RETRY_S, SeenEndpoint
 from worker.shell.runtime import metrics
+from worker.shell.runtime.logging import get_logger
 
 CONNECTIONS_MAX = 64  # more than the slots of questions
 _POLL_S = 0.1
@@ -44,7 +44,7 @@ _UTF8 = "; charset=utf-8"
 
 Conditions = Mapping[str, Callable[[], bool]]  # by name; a worker is ready if all are true
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class HttpServer:

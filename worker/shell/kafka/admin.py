@@ -13,7 +13,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-import structlog
 from confluent_kafka import (
     IsolationLevel,
     KafkaError,
@@ -36,6 +35,7 @@ from worker.errors import RetryError, StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, TOPICS, Settings, flag
 from worker.shell.kafka import client, configuration
 from worker.shell.runtime import metrics
+from worker.shell.runtime.logging import get_logger
 
 LATE_S = 2.0
 TELL_S = 2.5  # seconds without an answer; the first call takes 3 s
@@ -43,7 +43,7 @@ OFFSET_MAX = 2**63 - 1
 
 Answer = TypeVar("Answer")
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 # Codes with which a cluster refuses a setting for good; asking again would get the same answer.
 _REFUSED_SETTINGS = {

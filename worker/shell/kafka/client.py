@@ -20,17 +20,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.shell.ports import CommittedOffset, Headers
 from worker.shell.runtime import metrics
+from worker.shell.runtime.logging import get_logger
 
 Answer = TypeVar("Answer")
 Client = TypeVar("Client")
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _CREATING = re.compile(r"^Failed to create [a-z ]+: ")
 
 # ---- Errors

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import orjson
-import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from worker.errors import NeardupError, RetryError, StopError
@@ -20,6 +19,7 @@ from worker.settings import Settings
 from worker.shell.kafka import client, configuration
 from worker.shell.ports import CommittedOffset, Headers, InputMessage
 from worker.shell.runtime import metrics
+from worker.shell.runtime.logging import get_logger
 
 # Says at which commit each partition begins, given what the group has committed and a function that
 # returns a partition's first offset. See `pipeline.offsets.Admission.starts`.
@@ -27,7 +27,7 @@ Admit = Callable[
     [Mapping[int, CommittedOffset], Callable[[int], int]], Mapping[int, CommittedOffset]
 ]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Gaps:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 
-import structlog
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,
@@ -32,13 +31,14 @@ from worker.shell.kafka.client import (
 from worker.shell.kafka.configuration import appender_config, log_config
 from worker.shell.ports import LogEntry
 from worker.shell.runtime import metrics
+from worker.shell.runtime.logging import get_logger
 
 AHEAD_S_MAX = 300.0
 TELL_AGAIN_S = 60.0
 # `neardup rebuild` refuses to make a new log with the parameters of the old one.
 _START_OVER = 'judge the documents again, as another group: deploy/changes.md, "Start over"'
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class LogConsumer:

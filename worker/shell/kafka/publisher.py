@@ -28,7 +28,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
@@ -36,6 +35,7 @@ from worker.settings import Settings
 from worker.shell.kafka import client, configuration
 from worker.shell.kafka.admin import Admin
 from worker.shell.ports import CommittedOffset, Outgoing
+from worker.shell.runtime.logging import get_logger
 
 LATE = 1.5  # a call that has not returned after this many times its time-out never will
 CALLS_MAX = 10  # calls in a row, each just within its time-out; more would be no progress
@@ -55,7 +55,7 @@ _CONSEQUENCES = {KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_I
 # Runs one call into the client, with a text that says what it is for.
 Calling = Callable[[str], AbstractContextManager[None]]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class TransactionalPublisher:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import NeardupError, StopError
@@ -17,8 +16,9 @@ from worker.settings import Settings
 from worker.shell.kafka import client, configuration
 from worker.shell.kafka.log import deleted_record
 from worker.shell.ports import CommittedOffset, Headers
+from worker.shell.runtime.logging import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 FIRST_S_MAX = 5.0  # how long partitions are asked for their first message
 

@@ -24,21 +24,20 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-import structlog
-
 from worker.settings import Settings
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.pipeline.stage import POLL_S, Batch, Share, Stage, StageThread, cut
 from worker.shell.ports import GroupSource, InputMessage, first_stamp_ms
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.health import Watchdog
+from worker.shell.runtime.logging import get_logger
 
 GATHER_S = 0.005  # how long one poll waits while a batch is gathered
 REJOIN_S = 5.0  # an order to leave the group that has waited longer rests on an old look at it
 
 _by_partition = attrgetter("partition")
 _by_offset = attrgetter("offset")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(eq=False)

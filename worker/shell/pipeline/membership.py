@@ -25,8 +25,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-import structlog
-
 from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member, foreign_members
@@ -34,8 +32,9 @@ from worker.shell.kafka.reader import FIRST_S_MAX, GroupOffsets, first_messages
 from worker.shell.pipeline.intake import REJOIN_S
 from worker.shell.pipeline.rejoin import LookEvent, RejoinRule, Shares
 from worker.shell.runtime import metrics
+from worker.shell.runtime.logging import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class GroupLook(NamedTuple):

@@ -43,9 +43,9 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-import structlog
+from worker.shell.runtime.logging import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class State(StrEnum):

@@ -16,7 +16,6 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
-import structlog
 from numpy.typing import NDArray
 
 from worker.core.bodies import settle
@@ -41,6 +40,7 @@ from worker.shell.messages import (
 from worker.shell.pipeline.stage import Batch, Stage, cut
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import metrics
+from worker.shell.runtime.logging import get_logger
 
 # One job of the preparation: messages in, rows of the log out, as columns.
 #
@@ -58,7 +58,7 @@ from worker.shell.runtime import metrics
 # charset 13, all else 4. Refused: one look for all byte order marks, .6; fewer reads of a message's
 # size in the intake and the last stage, whose Python takes 2.2 for a document in all.
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 # Decoded at once by a thread: few enough to share a batch, enough for the kernels' calls. Processor
 # time of a page of 56 KB by the size of its job, in turn, in two of three set-ups: with 2 MiB .91

@@ -55,7 +55,6 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-import structlog
 
 from worker.core.document import FORWARDED
 from worker.errors import DocumentError, RetryError, StopError
@@ -66,6 +65,7 @@ from worker.shell.pipeline.stage import Batch, Stage, StageThread
 from worker.shell.ports import InputMessage, Outgoing, Publisher, first_stamp_ms, headers_bytes
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
+from worker.shell.runtime.logging import get_logger
 
 DEAD_LETTERS_TOLD_S = 60.0
 _IDLE_S = 1.0
@@ -75,7 +75,7 @@ HEADERS_BYTES_MAX = OVERHEAD_BYTES_MAX // 2
 # are seven seconds and more. Then a new process is the better attempt.
 RETRIES_MAX = 20
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(eq=False)

@@ -56,15 +56,14 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Self
 
-import structlog
-
 from worker.shell.kafka.admin import Member
+from worker.shell.runtime.logging import get_logger
 
 LOOK_S = 30.0
 # A wait grows to at most 8 times its length: with the defaults 33 minutes for the first worker.
 DOUBLINGS_MAX = 3
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Shares(NamedTuple):

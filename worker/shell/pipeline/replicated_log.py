@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import structlog
 
 from worker.core.planner import Growth
 from worker.errors import StopError
@@ -25,13 +24,14 @@ from worker.log.rules import Ignored
 from worker.shell.pipeline.offsets import CommitMetadata
 from worker.shell.ports import LogReader, LogWriter
 from worker.shell.runtime import metrics
+from worker.shell.runtime.logging import get_logger
 
 PATIENCE_S = 120.0  # longer than a new leader takes
 AWAIT_S = 0.5  # how long the intake waits for the log; the group waits meanwhile
 
 Encoded = TypeVar("Encoded")
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class AsOfOffset(NamedTuple):

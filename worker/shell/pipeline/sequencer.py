@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 
-import structlog
-
 from worker.errors import DocumentError, RetryError
 from worker.log.record import Section, Source
 from worker.settings import Settings
@@ -29,11 +27,12 @@ from worker.shell.pipeline.stage import POLL_S, Batch, Stage
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import FaultHook, Point, never
 from worker.shell.runtime.health import Watchdog
+from worker.shell.runtime.logging import get_logger
 
 IDLE_S = 0.01  # longest wait for a batch
 STOP_GRACE_S = 10.0  # supervisors kill after 30 s
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(eq=False)

@@ -62,8 +62,6 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, Generic, TypeVar
 
-import structlog
-
 from worker.core.fingerprint import Fingerprinter
 from worker.errors import DefinitionError, NeardupError, OffsetError, StopError
 from worker.log.record import RECORD_BYTES_MAX, record_digest
@@ -101,6 +99,7 @@ from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics
 from worker.shell.runtime.fault_hooks import from_setting
 from worker.shell.runtime.health import Status, Watchdog
+from worker.shell.runtime.logging import get_logger
 from worker.shell.runtime.memory import GIVE_BACK_S, give_back
 from worker.shell.runtime.tracing import Tracing
 
@@ -116,7 +115,7 @@ _SWITCH_INTERVAL_S = 0.000_5
 _ALLOCATIONS = 200_000
 
 Answer = TypeVar("Answer")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def run(

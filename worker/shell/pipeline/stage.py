@@ -16,19 +16,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import structlog
-
 from worker.errors import DocumentError, NeardupError, RetryError, StopError
 from worker.log.record import Rows
 from worker.shell.messages import VerdictBytes
 from worker.shell.pipeline.offsets import NO_LOG, CommitMetadata
 from worker.shell.pipeline.partitions import Claim, Partitions
 from worker.shell.ports import InputMessage, Outgoing
+from worker.shell.runtime.logging import get_logger
 
 POLL_S = 0.05  # the longest wait of a thread that has other work, too
 
 _NO_ROWS = Rows.of([])
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Share(NamedTuple):

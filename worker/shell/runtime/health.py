@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-import structlog
 from prometheus_client.registry import Collector
 
 from worker.shell.runtime import logging, metrics
+from worker.shell.runtime.logging import get_logger
 
 EXIT_CODE = 70  # EX_SOFTWARE of sysexits.h
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 # A worker's last minute: one line per minute in its log, and /status at any time.

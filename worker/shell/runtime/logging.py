@@ -1,7 +1,8 @@
 """
 Structured logs on stderr: JSON for machines, readable on a terminal.
 
-No traceback shows a variable's value.
+No traceback shows a variable's value. In a program that uses neardup as a library nobody calls
+`configure`: its lines then go where the program sends those of structlog or of `logging`.
 
     a worker, or --log-format json        lines of JSON for machines; laid out on a terminal
     any other command, typed by a person  sentences that begin with "neardup: ", as its errors do;
@@ -78,6 +79,39 @@ def configure(level: str = "info", log_format: str = "auto", *, is_worker: bool 
     say = "warning" if is_spoken else "info"
     handler.emit = lambda record: getattr(structlog.get_logger("neardup"), say)(record.getMessage())  # type: ignore[method-assign]
     ours.handlers, ours.propagate = [handler], False
+
+
+class _Logger:
+    """
+    A logger of structlog if anybody has configured structlog, else the `neardup` logger of logging.
+
+    Unless it is configured, structlog prints to stdout, among what a program answers there. So a
+    library must not use it before; and must not configure it, because it belongs to the program.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        # Like the core, which knows only this one. Without a handler, warnings go to stderr.
+        self._plain = structlog.wrap_logger(
+            logging.getLogger("neardup"),
+            processors=[structlog.processors.format_exc_info, _as_text],
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+
+    def __getattr__(self, method: str) -> Any:
+        is_configured = structlog.is_configured()
+        return getattr(structlog.get_logger(self._name) if is_configured else self._plain, method)
+
+
+def get_logger(name: str) -> Any:
+    """Return the logger of a module: it has the methods of structlog's, such as `warning`."""
+    return _Logger(name)
+
+
+def _as_text(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:
+    """Render a line as a sentence, its traceback below it."""
+    text = sentence(event)
+    return f"{text}\n{event['exception']}" if event.get("exception") else text
 
 
 def end(text: str, error: Exception | None = None) -> bool:
