@@ -208,7 +208,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 @pytest.mark.slow
-@pytest.mark.nightly
 def test_a_wheel_holds_the_library_with_its_types(installed: Installed, tmp_path: Path) -> None:
     """
     Whole, from a copy, installed elsewhere: it imports, it runs beside a `worker.py`, and mypy

@@ -41,8 +41,8 @@ from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.admin.older_verdicts import OPTIONAL
 from worker.shell.admin.published import AnswerMessage, place_of
 from worker.shell.admin.remains import OLDEST_MAX
-from worker.shell.messages import UNREADABLE, encode_dead_letter, encode_verdict
-from worker.shell.ports import InputMessage, LogEntry, Outgoing
+from worker.shell.messages import encode_dead_letter, encode_verdict
+from worker.shell.ports import UNREADABLE, InputMessage, LogEntry, Outgoing
 
 FEW = 12
 

@@ -16,7 +16,8 @@ from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 from worker.shell.admin import mend, offsets
 from worker.shell.kafka.admin import Admin, Member, Topic
-from worker.shell.messages import UNREADABLE, decode_dead_letter
+from worker.shell.messages import decode_dead_letter
+from worker.shell.ports import UNREADABLE
 
 SETTINGS = Settings(bootstrap="127.0.0.1:1")
 MEMBER = "stable", [Member("m1", "killed", "a", (0,))]

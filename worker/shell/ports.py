@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from worker.core.document import Document
 
 Headers = tuple[tuple[str, bytes | None], ...]
+UNREADABLE = "unreadable"  # the code of a message whose batch cannot be read: it is a pointer
 
 
 def headers_bytes(headers: Headers) -> int:
@@ -42,7 +43,7 @@ class InputMessage(NamedTuple):
     # If it would be too large, there is only the size.
     document: Document | None = None
     document_bytes: int = 0
-    defect_code: str = "unreadable"  # of the dead letter for a `defect`
+    defect_code: str = UNREADABLE  # of the dead letter for a `defect`
 
     @property
     def size_bytes(self) -> int:

@@ -63,13 +63,12 @@ from worker.shell.admin.published import (
 )
 from worker.shell.admin.remains import KnownCommits, deleted_before
 from worker.shell.messages import (
-    UNREADABLE,
     DeadLetter,
     VerdictBytes,
     decode_dead_letter,
     encode_answers,
 )
-from worker.shell.ports import InputMessage, LogEntry
+from worker.shell.ports import UNREADABLE, InputMessage, LogEntry
 
 # What an audit reads of the published answers, and what it finds.
 

@@ -48,7 +48,7 @@ from worker.shell.admin.watch import message_at
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.publisher import TransactionalPublisher
-from worker.shell.messages import UNREADABLE, VerdictBytes, encode_dead_letter
+from worker.shell.messages import VerdictBytes, encode_dead_letter
 from worker.shell.pipeline.offsets import (
     CommitMetadata,
     Committed,
@@ -57,7 +57,7 @@ from worker.shell.pipeline.offsets import (
     restore_command,
 )
 from worker.shell.pipeline.service import committed, record_digest_at
-from worker.shell.ports import InputMessage, Outgoing
+from worker.shell.ports import UNREADABLE, InputMessage, Outgoing
 
 # More than this is no end of a transaction: a topic was emptied, or the settings are another
 # group's.

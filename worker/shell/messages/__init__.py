@@ -7,7 +7,6 @@ One file a topic, as in `schemas`, which defines the format.
 from __future__ import annotations
 
 from worker.shell.messages.dead_letter import (
-    UNREADABLE,
     DeadLetter,
     decode_dead_letter,
     encode_dead_letter,
@@ -35,7 +34,6 @@ from worker.shell.messages.verdicts import (
 
 __all__ = [
     "FIELDS",
-    "UNREADABLE",
     "URL",
     "VALUE_BYTES_MAX",
     "DeadLetter",

@@ -17,7 +17,6 @@ from worker.shell.ports import InputMessage
 # A larger message is replaced by a pointer. By default, brokers refuse messages over 1,048,588
 # bytes, headers included.
 DEAD_LETTER_BYTES_MAX = 900_000
-UNREADABLE = "unreadable"  # the code of a message whose batch cannot be read: it is a pointer
 _KEY_BYTES_MAX = 8_192  # of a message that is itself not copied
 _PARTITION_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1  # of Kafka
 
