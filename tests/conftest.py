@@ -28,7 +28,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from tests.common import Common
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
 from worker.devkit.broker.runtime import find_java
 from worker.errors import StopError
@@ -202,7 +201,7 @@ class Kafka(Protocol):
 
 @dataclass(frozen=True)
 class OwnKafka:
-    """A cluster that this process has not started, or shares with others."""
+    """A cluster of the user's own, named by NEARDUP_BOOTSTRAP."""
 
     bootstrap: str
 
@@ -225,36 +224,20 @@ def broker_runtime() -> Runtime:
 
 
 @pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kafka:
+def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     """
-    One node of Apache Kafka for all processes that run tests (or NEARDUP_BOOTSTRAP's): name your
-    topics and groups uniquely.
+    One node of Apache Kafka for the whole session (or NEARDUP_BOOTSTRAP's): name your topics and
+    groups uniquely.
     """
     own = os.environ.get("NEARDUP_BOOTSTRAP")
     if own:
-        return OwnKafka(own)
-    runtime: Runtime = request.getfixturevalue("broker_runtime")
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # it has a folder for each process
-    common = Common(folder, lambda: _node(runtime))
-    address = common.open()
-    # Not when the last test of this process ends: the others may still need the node for longer
-    # than a test may last.
-    request.config.stash[COMMON_NODE] = common
-    return OwnKafka(address)
-
-
-COMMON_NODE = pytest.StashKey[Common]()
-
-
-@contextmanager
-def _node(runtime: Runtime) -> Iterator[str]:
+        yield OwnKafka(own)
+        return
     # Nobody kills it: only a machine that stands still for seconds, as virtual ones do, would have
     # it fenced.
     extras = Extras(settings={"broker.session.timeout.ms": "120000"})
-    with EmbeddedKafka(runtime=runtime, extras=extras) as cluster:
-        yield cluster.bootstrap
+    with EmbeddedKafka(runtime=request.getfixturevalue("broker_runtime"), extras=extras) as cluster:
+        yield cluster
 
 
 def own_names() -> dict[str, str]:
@@ -374,8 +357,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Whatever uses a broker is marked so, forgotten or not, and so is what draws examples.
 
     Side by side, the tests of a file run in one process, and slow ones that need no broker each in
-    whichever is free. The processes share one node; brokers that tests break belong to one process,
-    so all tests on them run there.
+    whichever is free. Each process has brokers of its own; those that tests break are the dearest,
+    so all tests on them run in one.
     """
     for item in items:
         brokers = BROKER_FIXTURES & set(getattr(item, "fixturenames", ()))
@@ -445,10 +428,7 @@ def _broker_tests_are_missing() -> bool:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End the common node. Where Kafka is required, fail when its tests did not run."""
-    common = session.config.stash.get(COMMON_NODE, None)
-    if common is not None:
-        common.close()
+    """Where Kafka is required, fail when its tests did not run."""
     # Of several side by side; the counts are with the first process.
     is_helper = hasattr(session.config, "workerinput")
     if KAFKA_REQUIRED and not is_helper and _broker_tests_are_missing():
