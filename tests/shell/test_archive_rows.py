@@ -52,7 +52,6 @@ def _check_rows(folder: Path, count: int, inputs: int) -> None:
     check_first(run, count)
 
 
-@pytest.mark.nightly
 @pytest.mark.usefixtures("here")
 def test_what_a_task_holds_is_what_its_memory_is_planned_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

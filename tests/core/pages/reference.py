@@ -601,8 +601,6 @@ def read_start(reader: Reader, tokenizer: Tokenizer, token: Start, name: str) ->
     words = meaning(token.attributes) if flags & n.CLASSED else 0
     if token.name not in n.TAGS:
         words |= words_of(token.name.encode(), 512)
-    if name in ("article", "main") and words & n.POSITIVE and words & n.SURE:
-        words &= ~(n.NEGATIVE | n.SURE)
     has_href = any(
         name == "href" and not re.match(rb"#.", value, re.DOTALL)
         for name, value in token.attributes

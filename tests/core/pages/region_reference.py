@@ -124,6 +124,11 @@ def uncover(page: Page) -> None:
         return
     headline = headline_of(page, range(len(page.blocks)))
     titled = veils[page.blocks[headline][NODE]] if headline >= 0 else 0
+    letters = sum(
+        block[LENGTH]
+        for block in page.blocks
+        if not veils[block[NODE]] and not page.above(block[NODE], MARGIN | n.IN_HEADING)
+    )
     answers = answers_of(page, hidden)
     for k in page.rows:
         veil = veils[k]
@@ -137,7 +142,7 @@ def uncover(page: Page) -> None:
             prose = sum(hidden[k] for k in slides) if len(slides) >= 6 else hidden[veil]
             within = page.above(around, CONTENT) or (sign and veil == titled)
             is_page = within and prose >= max(400, 2 * hidden[0])
-            is_body = hidden[veil] >= max(150, 10 * hidden[0]) and titled == 0
+            is_body = hidden[veil] >= max(150, 10 * letters) and titled == 0
             if is_body and not is_page and stands_behind(page, veil, headline):
                 page.ways.add("hidden, behind the title")
                 is_page = True

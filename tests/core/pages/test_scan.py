@@ -217,7 +217,6 @@ def test_the_scanner_equals_the_reference_on_long_pages() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.nightly
 def test_every_index_is_within_its_array() -> None:
     """
     With numba's checks of bounds compiled in, no random page reads or writes beyond an array's end.

@@ -29,9 +29,14 @@ from worker.core.pages.measures import (
     N_TEXT,
     N_TITLES,
     N_WHOLE,
+    PROSE,
     is_teasers,
 )
 from worker.core.pages.skeleton import (
+    B_BYTES,
+    B_KEEP,
+    B_LENGTH,
+    B_LINK,
     B_NODE,
     HEADING,
     N_ABOVE,
@@ -58,6 +63,7 @@ HOLDS_ARTICLE = 20  # percent: an <article> or a <main> with as much is not boil
 PARAGRAPH_MIN = 80  # a paragraph of an article with as much is not boilerplate
 COMMENTS_AFTER = 60  # a class "comment" is believed if as much stands before the box
 THREAD = 80  # percent of prose and items: comments with as much, and less before them, are the page
+VALUES_BEFORE = 120  # letters: the same of text that is no prose
 HEADERS_AFTER = 60  # a <header> with as much before it heads a part of the page, not the page
 WEAK_LENGTH = 120  # letters, none of prose: a weak word cuts a shorter box (byline, date, credit)
 ARTICLE_PROSE = 200  # an <article> with less is not counted as one of several
@@ -90,21 +96,65 @@ def _holds_heading(room: Any, k: Any) -> Any:
 @fused
 def _is_lead(room: Any, k: Any) -> Any:
     """
-    Return whether a box is called a teaser and is the page's own: prose without a link or a
-    heading, in the box that the page's heading stands in before it.
+    Return whether a box is called a teaser and belongs to the page: prose without a link or a
+    heading, in the box that the page's heading stands in before it, with no other prose before.
     """
     nodes = room.nodes
+    own = nodes[k, N_OWN]
     heading = room.state[HEADING]
+    if not own & names.TEASER or own & (names.SURE | names.COMMENT) or heading < 0:
+        return False
     follows = nodes[nodes[k, N_PARENT], N_FIRST] <= heading < nodes[k, N_FIRST]
     is_text = nodes[k, N_PROSE] > 0 and nodes[k, N_LINK] == 0 and nodes[k, N_HEADS] == 0
-    return nodes[k, N_OWN] & names.TEASER != 0 and heading >= 0 and follows and is_text
+    return follows and is_text and nodes[k, N_BEFORE] < COMMENTS_AFTER
+
+
+@fused
+def _has_text_before(room: Any, k: Any) -> Any:
+    """
+    Return whether a page says something before a container, whatever the boxes around it are
+    called: prose, or other text without links, as values and captions are.
+    """
+    nodes = room.nodes
+    prose = np.int64(0)
+    letters = np.int64(0)
+    for b in range(nodes[room.state[REGION], N_FIRST], nodes[k, N_FIRST]):
+        node = room.blocks[b, B_NODE]
+        above = nodes[node, N_ABOVE]
+        if above & (names.HIDDEN | names.IN_NAV | names.IN_FOOTER | names.IN_HEADING):
+            continue
+        if room.blocks[b, B_LINK] * 2 >= room.blocks[b, B_BYTES]:
+            continue
+        if nodes[node, N_TAG] == names.FIGCAPTION:
+            return True
+        letters += room.blocks[b, B_LENGTH]
+        prose += room.blocks[b, B_LENGTH] if room.blocks[b, B_KEEP] == PROSE else 0
+    return prose >= COMMENTS_AFTER or letters >= VALUES_BEFORE
+
+
+@fused
+def _has_heading_of_its_own(room: Any, k: Any) -> Any:
+    """
+    Return whether comments begin with a heading that is neither the page's nor that of the first of
+    them, or stand directly behind one: "3 comments".
+    """
+    nodes = room.nodes
+    for b in range(max(nodes[k, N_FIRST] - 1, 0), nodes[k, N_FIRST] + 1):
+        node = room.blocks[b, B_NODE]
+        if b == room.state[HEADING] or not nodes[node, N_ABOVE] & names.IN_HEADING:
+            continue
+        while node > k and not nodes[node, N_OWN] & names.COMMENT:
+            node = nodes[node, N_PARENT]
+        if node <= k:
+            return True
+    return False
 
 
 @fused
 def _is_thread(room: Any) -> Any:
     """
     Return whether the comments of the region are the page, as the posts of an issue are: they hold
-    most of its prose and items, and next to no prose stands before them.
+    most of its prose and items, next to nothing stands before them, and no heading names them.
     """
     nodes = room.nodes
     region = room.state[REGION]
@@ -112,7 +162,7 @@ def _is_thread(room: Any) -> Any:
     for k in range(region + 1, room.state[REGION_END]):
         is_within = nodes[nodes[k, N_PARENT], N_ABOVE] & names.COMMENT
         if nodes[k, N_OWN] & names.COMMENT and not is_within and nodes[k, N_PROSE] > 0:
-            if text == 0 and nodes[k, N_BEFORE] >= COMMENTS_AFTER:
+            if text == 0 and (_has_text_before(room, k) or _has_heading_of_its_own(room, k)):
                 return False
             text += nodes[k, N_TEXT]
     return text > 0 and text * 100 >= THREAD * nodes[region, N_TEXT]

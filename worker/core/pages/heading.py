@@ -167,6 +167,17 @@ def foreign_before(room: Any, around: Any, heading: Any) -> Any:
 
 
 @fused
+def _has_title(room: Any) -> Any:
+    """Return whether a heading in the region repeats the title, too: then that is the page's."""
+    region = room.state[REGION]
+    for b in range(room.nodes[region, N_FIRST], room.nodes[region, N_END]):
+        long = room.blocks[b, B_LENGTH] >= HEADLINE_MIN
+        if long and _is_title(room, b) and repeats_title(room, b):
+            return True
+    return False
+
+
+@fused
 def begin_at_heading(room: Any) -> Any:
     """
     Let the region begin at the page's heading, if foreign boxes stand before it. Returns whether
@@ -184,7 +195,7 @@ def begin_at_heading(room: Any) -> Any:
     if not nodes[region, N_FIRST] <= heading < nodes[region, N_END]:
         state[HEADING] = -1
         if heading >= 0 and _is_title(room, heading) and repeats_title(room, heading):
-            state[TITLE_BLOCK] = heading
+            state[TITLE_BLOCK] = -1 if _has_title(room) else heading
         return False
     if foreign_before(room, region, heading) == 0:
         return False

@@ -1,5 +1,5 @@
 """
-Decides which blocks of the root are kept, and which blocks before and after it: a lead.
+Decides which blocks of the root are kept, and which before and after it: a lead, or values.
 
 Inside the root, nearly all is text. Left out are lists of links, boxes of links between paragraphs,
 loose lines next to paragraphs, and headings without text. `keep_most` and `keep_all` are for pages
@@ -70,6 +70,7 @@ LEAD_LINKS = 20  # percent of links that it has, at most
 LEAD_OF_HEADING = 40  # ... or, between the page's heading and the root, as many, if it is sentences
 LEAD_UP = 5  # without an article, a lead is looked for in this many containers around the root
 SHORT = 1_000  # letters: a page with fewer has its heading, wherever that stands
+FACTS_MAX = 400  # letters of other text: values beside more are no fair part of a page
 GAP = 40  # a heading loses its text if a block of as many letters after it is left out
 
 _LISTS = names.set_of("ul ol dl table")
@@ -259,27 +260,29 @@ def keep_blocks(room: Any, root: Any) -> Any:
                 keep = FACT
         blocks[b, B_KEEP] = keep
     kept = _drop_bare_headings(room)
-    kept += _keep_facts(room, heading, first, kept < SHORT)
+    is_short = kept < SHORT
+    kept += _keep_facts(room, heading, first, kept)
     title = heading if heading >= 0 else room.state[TITLE_BLOCK]
-    if kept < SHORT and title >= 0 and not nodes[blocks[title, B_NODE], N_CUT]:
+    if is_short and title >= 0 and not nodes[blocks[title, B_NODE], N_CUT]:
         blocks[title, B_KEEP] = blocks[title, B_KEEP] or KEPT_BARE
     return kept
 
 
 @fused
-def _keep_facts(room: Any, heading: Any, first: Any, is_short: Any) -> Any:
+def _keep_facts(room: Any, heading: Any, first: Any, others: Any) -> Any:
     """
     Keep what stands between the page's heading and the root, if the root begins with or behind a
-    lower heading and the page is short: values, beside what a site says on all its pages. A page
-    with a lead there has its own words, and what else stands there is a date or a name. Returns how
-    many letters are kept.
+    lower heading and no more than a few sentences (`others`, in letters): values, beside what a
+    site says on all its pages. In an article, or on a page with a lead there, it is a date or a
+    name. Returns how many letters are kept.
     """
     blocks = room.blocks
     is_headed = False
-    if heading >= 0 and is_short:
+    if heading >= 0 and others < FACTS_MAX:
         level = level_of(room.nodes, blocks[heading, B_NODE])
         for b in range(max(heading + 1, first - 1), min(first + 1, room.state[BLOCKS])):
             is_headed |= level < level_of(room.nodes, blocks[b, B_NODE]) < NO_LEVEL
+        is_headed &= not room.nodes[blocks[heading, B_NODE], N_ABOVE] & names.IN_ARTICLE
         for b in range(heading + 1, first):
             is_headed &= blocks[b, B_KEEP] != KEPT
     kept = 0

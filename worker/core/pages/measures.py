@@ -90,10 +90,10 @@ def _is_numbered(out: Any, at: Any) -> Any:
 
 
 @fused
-def _is_own(room: Any, begin: Any, end: Any) -> Any:
+def _names_this_page(room: Any, begin: Any, end: Any) -> Any:
     """
-    Return whether a linked heading names this page, and leads to no other one: it repeats the
-    title, perhaps behind a short prefix ("Re: ").
+    Return whether a linked heading names this page, and does not lead to another one: it repeats
+    the title, perhaps behind a short prefix ("Re: ").
     """
     for k in range(begin, min(begin + PREFIX_MAX, end - TITLE_MIN)):
         if byte_at(room.out, k) == 58 and byte_at(room.out, k + 1) == 32:
@@ -116,7 +116,9 @@ def _grade(room: Any, b: Any) -> Any:
         return NOTICE
     titled = blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 8 and length >= TITLE_MIN
     if above & names.IN_HEADING and length < HEADING_MAX:
-        is_other = not _is_numbered(room.out, start) and not _is_own(room, start, blocks[b, B_END])
+        is_other = not _is_numbered(room.out, start) and not _names_this_page(
+            room, start, blocks[b, B_END]
+        )
         return TITLE if titled and is_other else HEADING
     if _is_prose(blocks, b, tag):
         return PROSE

@@ -11,7 +11,8 @@ that waits for its script, or that stands behind an open dialog, hides its text 
 others hide their dialogs. So something hidden must look like content, and what is shown must not;
 or, beside a sentence, the hidden must hold most of all letters.
 Beside content, what is hidden must be much more, and be a part of an article (its body behind a
-lead, or slides) or hold the page's heading. Closed answers of an FAQ are text wherever they stand.
+lead, or slides), or hold the page's heading or stand behind it. Closed answers of an FAQ are text
+wherever they stand.
 
 The region is a range of the rows of containers, and one of blocks. All later steps go over these
 alone.
@@ -82,7 +83,7 @@ HIDDEN_PART = 3  # ... and a third of what is shown
 HIDDEN_MOST = 100  # letters, links too, of a hidden box with twice as many as are shown
 HIDDEN_MIN = 400  # the same of the hidden part of an article ...
 HIDDEN_MORE = 2  # ... and twice as much as what is shown
-HIDDEN_BODY = 10  # ... and of one behind the heading that repeats the title, beside next to nothing
+HIDDEN_BODY = 10  # ... or so many times the letters of any text, behind the title's heading
 SLIDES_MIN = 6  # hidden containers side by side: fewer may be the tabs of a shop
 # Closed panels of a page; one behind a question counts twice. Fewer may be the terms of a shop, or
 # a menu, a newsletter and a consent box.
@@ -183,6 +184,7 @@ def _uncover(room: Any) -> None:
     headline = find_headline(room)  # hidden or not: nothing is cut so far
     shown, signs = _count_veiled(room)
     titled = nodes[room.blocks[headline, B_NODE], N_VEIL] if headline >= 0 else np.int64(0)
+    letters = _letters_shown(room)
     answers = _are_answers(room, shown)
     for k in range(1, room.state[NODES]):
         veil = nodes[k, N_VEIL]
@@ -201,13 +203,25 @@ def _uncover(room: Any) -> None:
             within = nodes[around, N_ABOVE] & _CONTENT or (sign and veil == titled)
             is_page = within and prose >= max(HIDDEN_MIN, HIDDEN_MORE * shown)
             behind = headline >= 0 and titled == 0 and _stands_behind(room, veil, headline)
-            is_body = nodes[veil, N_VEILED] >= max(HIDDEN_PAGE, HIDDEN_BODY * shown)
+            is_body = nodes[veil, N_VEILED] >= max(HIDDEN_PAGE, HIDDEN_BODY * letters)
             is_page = is_page or (behind and is_body)
         else:
             is_page = sign and prose >= max(HIDDEN_PAGE, shown // HIDDEN_PART)
         if is_page or (answers and _is_panel(room, veil)):
             nodes[veil, N_OWN] &= ~names.HIDDEN
     _hand_down_hidden(room)
+
+
+@fused
+def _letters_shown(room: Any) -> Any:
+    """Return the letters that are shown outside headings and margins."""
+    nodes = room.nodes
+    letters = np.int64(0)
+    for b in range(room.state[BLOCKS]):
+        node = room.blocks[b, B_NODE]
+        if nodes[node, N_VEIL] == 0 and not nodes[node, N_ABOVE] & (_MARGIN | names.IN_HEADING):
+            letters += room.blocks[b, B_LENGTH]
+    return letters
 
 
 @fused

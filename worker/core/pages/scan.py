@@ -158,12 +158,6 @@ def _start(page: Any, begin: Any, end: Any, room: Any, at: Any) -> Any:  # noqa:
     if element == 0:
         return i, at
     flags |= words
-    if (
-        (tag == names.ARTICLE or tag == names.MAIN)
-        and flags & names.POSITIVE
-        and flags & names.SURE
-    ):
-        flags &= ~(names.NEGATIVE | names.SURE)  # "newsletter-post": a post of a newsletter
     if flags & names.STREAMED:
         state_of(room)[STREAMED] |= HAS_SLOT if tag == names.TEMPLATE else HAS_PART
         flags &= ~names.STREAMED
