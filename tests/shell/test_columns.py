@@ -428,6 +428,31 @@ def test_the_last_hour_of_the_year_9999_is_read_in_every_zone() -> None:
     ]
 
 
+LAST_DAYS: dict[str, tuple[Any, bool]] = {
+    "polars": (polars.Series([YEAR_10000 * 1_000 - 1]).cast(polars.Datetime("ms")), False),
+    "polars with a zone": (
+        polars.Series([YEAR_10000 * 1_000 - 1]).cast(polars.Datetime("ms", "UTC")),
+        True,
+    ),
+    "pandas of Arrow": (pandas_of_arrow([YEAR_10000 - 1], pyarrow.timestamp("s")), False),
+    "pandas of Arrow with a zone": (
+        pandas_of_arrow([YEAR_10000 - 1], pyarrow.timestamp("s", "Asia/Kathmandu")),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("column", "has_zone"), LAST_DAYS.values(), ids=LAST_DAYS)
+def test_times_of_the_year_9999_are_said_to_have_no_zone_only_if_they_have_none(
+    column: Any, has_zone: bool
+) -> None:
+    """They are read as numpy has them, whose times have no zone."""
+    make = polars.DataFrame if isinstance(column, polars.Series) else pandas.DataFrame
+    found = verdicts_of(make({"text": ["a text"], "fetched_at": column}))
+    assert found["verdict"] == ["new"]
+    assert any(UTC_SAID in said for said in found["said"]) is not has_zone
+
+
 def test_few_different_ids_are_told() -> None:
     """Rows of one id replace each other: how many, and how many ids there are."""
     frame = polars.DataFrame({"site": ["a", "b", "a", "b"], "text": [ARTICLE, OTHER] * 2})

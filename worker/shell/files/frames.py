@@ -165,10 +165,11 @@ def _rows_of_parts(parts: Iterable[Any], names: list[Any]) -> Iterator[dict[Any,
 
 def _values_of(column: Any) -> Iterable[Any]:
     """
-    Return the values of a column, where polars and pandas have times beyond Python's as numpy's.
+    Return the values of a column, where polars and pandas have times beyond Python's as numpy's,
+    or as text in UTC if they have a zone, which numpy's have not.
 
     Making Python's value of such a time raises an error, in polars one that ends the program, in
-    the middle of the frame. As numpy's, it costs its row alone.
+    the middle of the frame. As numpy's or as text, it costs its row alone.
     """
     values: Iterable[Any] = column
     times = _times_of(column)
@@ -182,10 +183,22 @@ def _values_of(column: Any) -> Iterable[Any]:
     are_python = (~is_beyond).tolist()
     is_polars = _library_of(column) == "polars"
     within = iter(column.filter(are_python) if is_polars else column[are_python])
+    has_zone = _has_zone(column)
     return (
-        next(within) if is_python else time
+        next(within) if is_python else _far_time(time, has_zone=has_zone)
         for time, is_python in zip(times, are_python, strict=True)
     )
+
+
+def _has_zone(column: Any) -> bool:
+    """Return whether the times of a column of polars, or of Arrow in pandas, have a zone."""
+    if _is_pandas_of_arrow(column):
+        return getattr(column.dtype.pyarrow_dtype, "tz", None) is not None
+    return getattr(column.dtype, "time_zone", None) is not None
+
+
+def _far_time(time: np.datetime64, *, has_zone: bool) -> np.datetime64 | str:
+    return f"{np.datetime_as_string(time, unit='ms')}Z" if has_zone else time
 
 
 def _times_of(column: Any) -> NDArray[np.datetime64] | None:
