@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import math
+import shutil
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from tests.conftest import served
 from worker.core.document import Original
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.shell.files.archives.inflate import pieces
-from worker.shell.files.keeping import copy_documents, revisit_of
+from worker.shell.files.keeping import copy_documents, revisit_of, stamps_of
 
 LONGER = f"{ARTICLE} Nobody else was there."
 
@@ -419,6 +420,18 @@ def test_what_does_not_go_together_is_said(
     assert text in misused(
         "dedup", *(tmp_path / one if one == "FILE" else one for one in arguments)
     )
+
+
+def test_a_file_with_another_inode_is_unchanged(tmp_path: Path) -> None:
+    """Some file systems in user space give a file another inode each time that it is asked for."""
+    given, copy = tmp_path / "in.jsonl", tmp_path / "copy.jsonl"
+    given.write_text(lines({"text": "a text"}))
+    before = stamps_of([str(given)])
+    inode = given.stat().st_ino
+    shutil.copy2(given, copy)
+    copy.replace(given)
+    assert given.stat().st_ino != inode
+    assert stamps_of([str(given)]) == before != [None]
 
 
 @pytest.mark.parametrize("when", ["before", "while"])

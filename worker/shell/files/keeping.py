@@ -49,11 +49,14 @@ _PROFILE = "urn:neardup:revisit:near-duplicate"
 
 
 class FileStamp(NamedTuple):
-    """The marks of a file here, of which one differs if its content has changed."""
+    """
+    The marks of a file here, of which one differs if its content has changed.
+
+    The inode is none of them: some file systems in user space give a file another one each time.
+    """
 
     size: int
     changed_at_ns: int
-    inode: int
 
 
 def stamps_of(files: Sequence[str]) -> list[FileStamp | None]:
@@ -73,12 +76,18 @@ def _stamp_of(file: str) -> FileStamp | None:
         status = path.stat()
     except OSError:  # reading it says why
         return None
-    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
+    return FileStamp(status.st_size, status.st_mtime_ns)
 
 
 def _check_unchanged(files: Sequence[str], stamps: Sequence[FileStamp | None]) -> None:
-    """Raise StopError if a file has another stamp now: documents would get verdicts of others."""
-    for file, stamp in zip(files, stamps, strict=False):
+    """
+    Raise StopError if a file has another stamp now: documents would get verdicts of others.
+
+    Without stamps, nothing is checked.
+    """
+    if not stamps:
+        return
+    for file, stamp in zip(files, stamps, strict=True):
         if stamp is not None and _stamp_of(file) != stamp:
             raise StopError(
                 f"{shown_name(file)} has changed since it was judged: run this again, and leave "
