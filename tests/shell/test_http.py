@@ -145,8 +145,12 @@ def test_the_latest_original_of_a_url_is_found_by_it_percent_encoded(
     assert found.json["as_of"] == {"log_offset": worker.replica.next_offset, "behind": 0}
     told = ask(port, "GET", "/v1/seen?url=https://example.org/?a=1&b=2", kind=None).json["detail"]
     assert "percent-encode the URL, because & begins another parameter" in told
+    told = ask(port, "GET", "/v1/seen?url=http://a/?q=a+b", kind=None).json["detail"]
+    assert "got 'url=http://a/?q=a+b'" in told and "%2B for a plus and %20 for a space" in told
     for query, status in (
         ("url=https://example.org/none", 404),
+        ("url=https://example.org/?q=a+b", 400),
+        ("url=https://example.org/?q=a%2Bb", 404),
         ("", 400),
         ("url=a&url=b", 400),
         ("url=https://example.org/?a=1&b=2", 400),

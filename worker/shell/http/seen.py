@@ -26,6 +26,7 @@ from worker.shell.runtime import metrics
 SLOTS = 16
 BODIES = 4  # bodies of the largest size that all slots together may hold
 BUSY_RETRY_S = 1
+_SHOWN_MAX = 200  # characters of a query in an error
 
 
 class SeenEndpoint:
@@ -168,6 +169,13 @@ def _asked_url(request: Request) -> str:
             "bad-request",
             f"ask for {PATH}?url=… and nothing else: percent-encode the URL, because & begins "
             f"another parameter and # a fragment",
+        )
+    if "+" in target.query:  # a form has it for a space, a URL for itself: no reading is safe
+        raise RefusedError(
+            400,
+            "bad-request",
+            f"got {target.query[:_SHOWN_MAX]!r}, where + may be a plus or a space: percent-encode "
+            "the URL, with %2B for a plus and %20 for a space",
         )
     try:
         fields = parse_qs(target.query, keep_blank_values=True, errors="strict")
