@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 from worker.core.document import Document
 
 Headers = tuple[tuple[str, bytes | None], ...]
-UNREADABLE = "unreadable"  # the code of a message whose batch cannot be read: it is a pointer
+# The code of a message without content, of which a dead letter is only a pointer.
+UNREADABLE = "unreadable"
 
 
 def headers_bytes(headers: Headers) -> int:

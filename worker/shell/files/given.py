@@ -20,6 +20,7 @@ from worker.shell.files.archives.rows import ColumnNames, filled, plain, remedy
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.frames import NO_NAMES, rows_of
 from worker.shell.files.row_fields import RowFields
+from worker.shell.ports import UNREADABLE
 
 InputDocument: TypeAlias = str | Mapping[str, Any] | Document | Deletion | DocumentMessage | Record
 
@@ -71,7 +72,7 @@ def message_of(given: Any, number: int, rows: RowFields) -> Message:
         ) from error
     except Exception as error:  # the value's own methods may raise anything
         raise DocumentError(
-            "unreadable",
+            UNREADABLE,
             f"document {own_number} cannot be read ({type(error).__name__}: {error}): give a str, "
             "a dict with the fields of DocumentMessage, or a Document",
         ) from error

@@ -51,6 +51,7 @@ from worker.shell.files.archives.lines import (
 )
 from worker.shell.files.archives.parquet import batches_of
 from worker.shell.files.inputs import RowPlace
+from worker.shell.ports import UNREADABLE
 
 TAB_SUFFIXES = (".tsv", ".tab")
 PARQUET = b"PAR1"
@@ -452,7 +453,7 @@ class RowReader(NamedTuple):
         except DocumentError as error:
             return None, Unreadable(error.code, error.text)
         except Exception as error:
-            return None, Unreadable("unreadable", str(error))
+            return None, Unreadable(UNREADABLE, str(error))
 
     def _texts_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """
@@ -637,7 +638,9 @@ def _score_of_scalar(scalar: Any) -> float | None:
 
 def _unreadable(batch: Any, names: Sequence[str], error: Exception) -> Unreadable:
     """Return why a batch of one row cannot be read: the column, its value, and Python's reason."""
-    for name in names if len({*names}) == len(names) else ():
+    if len({*names}) < len(names):  # a name is not that of one column
+        return Unreadable(UNREADABLE, str(error))
+    for name in names:
         [scalar] = batch.column(name)
         try:
             scalar.as_py()
@@ -645,8 +648,8 @@ def _unreadable(batch: Any, names: Sequence[str], error: Exception) -> Unreadabl
             value = ""
             with suppress(Exception):  # not every value has a text
                 value = f" is {scalar.cast('string').as_py()}"
-            return Unreadable("unreadable", f"{name}{value}: {reason}")
-    return Unreadable("unreadable", str(error))
+            return Unreadable(UNREADABLE, f"{name}{value}: {reason}")
+    return Unreadable(UNREADABLE, str(error))
 
 
 def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Unreadable]:
