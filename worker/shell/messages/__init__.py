@@ -6,11 +6,7 @@ One file a topic, as in `schemas`, which defines the format.
 
 from __future__ import annotations
 
-from worker.shell.messages.dead_letter import (
-    DeadLetter,
-    decode_dead_letter,
-    encode_dead_letter,
-)
+from worker.shell.messages.dead_letter import DeadLetter, decode_dead_letter, encode_dead_letter
 from worker.shell.messages.documents import (
     VALUE_BYTES_MAX,
     DocumentColumns,
