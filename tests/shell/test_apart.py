@@ -20,6 +20,7 @@ from worker.settings import Settings
 from worker.shell.files.apart import NamesApart
 from worker.shell.files.crawl import with_answers
 from worker.shell.files.engine import LOG, FileEngine, file_engine
+from worker.shell.files.repeats import Repeats
 
 
 class Held(NamedTuple):
@@ -294,8 +295,17 @@ def test_an_id_that_was_a_duplicates_is_told_of_where_another_file_has_it(tmp_pa
     )
     files[1].write_text(lines({"doc_id": "b", "text": "another of these"}))
     said = run("dedup", *files, "--output", tmp_path / "out.jsonl").stderr
-    assert "1 document has a doc_id that an earlier input has for another text" in said
+    assert "1 document has the doc_id of a duplicate with another text in an earlier input" in said
+    assert "two documents have this doc_id, each with its own verdict" in said
     assert "took its place" not in said and "name another --id-column" in said
+
+
+@pytest.mark.parametrize("earlier", ["call", "run"])
+def test_a_replaced_document_is_said_to_be_of_an_earlier_call_or_run(earlier: str) -> None:
+    """A program calls; a command has runs with one state."""
+    repeats = Repeats(replaced=1, documents=2, ids=2, of_earlier=1)
+    said = repeats.told("--id-column", earlier)
+    assert f"2 documents, 2 ids; 1 took the place of one of an earlier {earlier})" in said
 
 
 def test_a_long_doc_id_is_cut_where_it_is_named_apart(tmp_path: Path) -> None:

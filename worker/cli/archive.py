@@ -208,7 +208,7 @@ def _work(
         # Ids of two inputs are kept apart, so each input has its own that are repeated.
         found = [Repeats(*result["repeats"]) for result in run.results("verdicts")]
         repeats = Repeats(*map(sum, zip(*found, strict=True)))
-        for said in (repeats.told("--id-column"), of_names):
+        for said in (repeats.told("--id-column", "run"), of_names):
             typer.echo(said, err=True, nl=bool(said))
 
 

@@ -236,7 +236,7 @@ class _Job:
         if not quiet:
             names = engine.names
             of_names = told_of_names(names.count, names.positions)
-            for said in (repeated.repeats().told("--id-column"), of_names):
+            for said in (repeated.repeats().told("--id-column", "run"), of_names):
                 typer.echo(said, err=True, nl=bool(said))
         unscored = None if choice is None else choice.unscored_said
         kept_before = None if choice is None else choice.kept_before

@@ -397,7 +397,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             rows.check_columns()
         if errors == "skip":
             skipped.warn()
-        replaced = "" if repeated is None else repeated.repeats().told("id_column")
+        replaced = "" if repeated is None else repeated.repeats().told("id_column", "call")
         if replaced:
             warnings.warn(replaced, stacklevel=2)
 
@@ -562,7 +562,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         ['The ferry is late.']
         """
         columns = ColumnNames(id_column, text_column, url_column, time_column)
-        preference = Preference.parse(str(prefer))  # None, say, is a rule that is none
+        # so that None, or any other value, gets the error for an unknown rule
+        preference = Preference.parse(str(prefer))
         if not is_read_once(frame) or (preference != FIRST and not is_stream(frame)):
             notes = ChoiceNotes(preference, has_table=True)
             judged = self._noted(frame, columns, notes, preference.field)

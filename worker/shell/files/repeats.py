@@ -14,8 +14,8 @@ from worker.shell.files.inputs import Inputs
 
 _KEY = 0  # who writes equal hashes of doc_ids changes a count alone
 _COMPARED = (RowKind.FULL, RowKind.SHORT)
-# The hashes of a document's doc_id and of its text, its input, and whether an original that has
-# left for it had its doc_id and another text.
+# The hashes of a document's doc_id and of its text, its input, and whether it replaced an original
+# with its doc_id and another text.
 _NAMED = np.dtype([("doc_id", "<u8"), ("text", "<u8"), ("input", "<i4"), ("replaces", "?")])
 
 
@@ -27,8 +27,9 @@ class Repeats(NamedTuple):
         replaced: how many have the doc_id of an earlier one and another text, and took its place.
         documents, ids: how many documents there are, and how many doc_ids.
         redelivered: how many are originals that came again, with the same text.
-        of_earlier_calls: how many of the replaced ones came before these documents.
-        shared: how many have the doc_id and not the text of a duplicate in an earlier input. Ids
+        of_earlier: how many of the replaced ones came before these documents, in an earlier call
+            or run.
+        shared: how many have the doc_id, but not the text, of a duplicate in an earlier input. Ids
             are kept apart only from those of originals (`apart.py`), so both have this doc_id.
     """
 
@@ -36,26 +37,28 @@ class Repeats(NamedTuple):
     documents: int = 0
     ids: int = 0
     redelivered: int = 0
-    of_earlier_calls: int = 0
+    of_earlier: int = 0
     shared: int = 0
 
-    def told(self, option: str) -> str:
+    def told(self, option: str, earlier: str) -> str:
         """
         Return sentences about repeated ids for the user; "" if there are none.
 
         Args:
             option: what names the column of ids.
+            earlier: what gave documents before these: a call, or a run.
         """
-        return ". ".join(filter(None, (self._replaced_told(option), self._shared_told(option))))
+        replaced = self._replaced_told(option, earlier)
+        return ". ".join(filter(None, (replaced, self._shared_told(option))))
 
-    def _replaced_told(self, option: str) -> str:
+    def _replaced_told(self, option: str, earlier: str) -> str:
         if not self.replaced:
             return ""
         who = "document has" if self.replaced == 1 else "documents have"
         each = "it" if self.replaced == 1 else "each"
         counts = f"{self.documents:,} documents, {self.ids:,} ids"
-        if self.of_earlier_calls:
-            counts += f"; {self.of_earlier_calls:,} took the place of one of an earlier call"
+        if self.of_earlier:
+            counts += f"; {self.of_earlier:,} took the place of one of an earlier {earlier}"
         return (
             f"{self.replaced:,} {who} the doc_id of an earlier one, and another text: {each} took "
             f"its place ({counts}). Where ids are not unique, name another {option}"
@@ -66,9 +69,9 @@ class Repeats(NamedTuple):
             return ""
         who = "document has" if self.shared == 1 else "documents have"
         return (
-            f"{self.shared:,} {who} a doc_id that an earlier input has for another text, which is "
-            f"a duplicate: both have this doc_id and a verdict, because ids are kept apart only "
-            f"from those of originals. Where ids are not unique in all files, name another {option}"
+            f"{self.shared:,} {who} the doc_id of a duplicate with another text in an earlier "
+            f"input: two documents have this doc_id, each with its own verdict. "
+            f"Where ids are not unique in all files, name another {option}"
         )
 
 
@@ -112,14 +115,14 @@ class RepeatedIds:
         is_changed[1:] = ~is_first[1:] & (named["text"][1:] != named["text"][:-1])
         is_shared = np.zeros(len(named), bool)
         is_shared[1:] = is_changed[1:] & (named["input"][1:] != named["input"][:-1])
-        of_earlier_calls = int((is_first & named["replaces"]).sum())
+        of_earlier = int((is_first & named["replaces"]).sum())
         shared = int(is_shared.sum())
         return Repeats(
-            replaced=int(is_changed.sum()) - shared + of_earlier_calls,
+            replaced=int(is_changed.sum()) - shared + of_earlier,
             documents=len(named),
             ids=int(is_first.sum()),
             redelivered=self.redelivered,
-            of_earlier_calls=of_earlier_calls,
+            of_earlier=of_earlier,
             shared=shared,
         )
 
