@@ -310,20 +310,20 @@ class Unjudged:
             raise DocumentError(self._first.code, f"{none}: {self._first.text}")
         raise TypeError(f"{none}: {self._first}")
 
-    def warn(self, remedy: str = "", rows: str = "rows", lost: str = "do not stay") -> None:
+    def warn(self, remedy: str = "", rows: str = "rows", consequence: str = "do not stay") -> None:
         """
         Warn of these rows, once.
 
         Args:
             remedy: the end of the warning.
             rows: what they are.
-            lost: what does not become of them.
+            consequence: what follows for these rows.
         """
         if self._first is None or self._is_said:
             return
         self._is_said = True
         warnings.warn(
-            f"{self.count:,} of {self.rows:,} {rows} could not be judged, and so {lost}; "
+            f"{self.count:,} of {self.rows:,} {rows} could not be judged, and so {consequence}; "
             f"the first: {self._first}{remedy}",
             stacklevel=2,
         )

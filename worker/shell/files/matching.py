@@ -68,6 +68,6 @@ def match(
         for answer in judged:
             unjudged.take(answer)
         unjudged.check("rows of the reference")
-        unjudged.warn(rows="rows of the reference", lost="are not matched against")
+        unjudged.warn(rows="rows of the reference", consequence="are not matched against")
     judge = partial(known.questions, columns=columns, errors="return", as_others=True)
     return judged_frame(frame, judge, columns)

@@ -180,8 +180,8 @@ class RunState:
     @property
     def has_forgotten(self) -> bool:
         """
-        Whether runs have led to the state that it does not remember: the oldest one that it does
-        went on from something.
+        Whether earlier runs led to this state that it no longer remembers: its oldest known run
+        began from a snapshot.
         """
         return not self.runs or self.runs[0].base is not None
 
