@@ -125,21 +125,21 @@ def test_what_is_left_of_a_topic_shows_what_retention_may_have_deleted(
 ) -> None:
     """
     However much of its beginning is gone, nothing of that is lost. What was decided after the log
-    had heard of the oldest answers left is lost if it is missing.
+    had heard of the oldest answer left is lost if it is missing, however few are left behind it.
     """
     answers = [one for one in world.messages if one.is_dead_letter == is_dead_letter]
     others = [one for one in world.messages if one.is_dead_letter != is_dead_letter]
     name = "dead_letters" if is_dead_letter else "verdicts"
-    noticed = 0
+    noticed = dict.fromkeys((1, OLDEST_MAX), 0)
     for gone in range(1, len(answers) + 1, 3):
-        for count in (1, OLDEST_MAX):
+        for count in noticed:
             remaining = answers[gone:]
             left = {name: [remaining[:count]]}
             report = _report(world, [*others, *remaining], left=partial(Left, **left))
             assert report.clean and report.expired == gone
             report = _report(world, [*others, *remaining[:-1]], left=partial(Left, **left))
-            noticed += report.defects["lost"]
-    assert noticed
+            noticed[count] += report.defects["lost"]
+    assert 0 < noticed[1] <= noticed[OLDEST_MAX]
 
 
 def _verdict(message: AnswerMessage, **changed: object) -> AnswerMessage:

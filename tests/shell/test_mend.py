@@ -12,11 +12,13 @@ from typing import Any, cast
 import orjson
 import pytest
 
+from worker.core.document import Outcome
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
 from worker.shell.admin import mend, offsets
+from worker.shell.admin.remains import MENDED
 from worker.shell.kafka.admin import Admin, Member, Topic
-from worker.shell.messages import decode_dead_letter
+from worker.shell.messages import VerdictBytes, decode_dead_letter
 from worker.shell.ports import UNREADABLE
 
 SETTINGS = Settings(bootstrap="127.0.0.1:1")
@@ -82,3 +84,14 @@ def test_the_dead_letter_of_a_batch_that_cannot_be_read_is_published_without_rea
     assert (letter.code, letter.text, letter.is_pointer) == (UNREADABLE, text, True)
     assert (letter.source_partition, letter.source_offset, letter.key) == (0, 7, None)
     assert orjson.loads(sent.value or b"") == {"topic": "documents", "partition": 0, "offset": 7}
+
+
+@pytest.mark.parametrize(
+    "answer", [VerdictBytes(b"k", b"{}", Outcome.NEW), DocumentError(UNREADABLE, "")]
+)
+def test_what_was_mended_can_be_told_from_what_a_worker_published(
+    answer: VerdictBytes | DocumentError,
+) -> None:
+    """By a header: it says nothing of what retention has deleted before it."""
+    sent = mend._outgoing(SETTINGS, cast(Admin, None), (0, 7), answer)
+    assert MENDED in dict(sent.headers)

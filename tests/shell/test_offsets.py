@@ -17,6 +17,7 @@ from worker.settings import Settings
 from worker.shell.admin import verify
 from worker.shell.admin.audit import AnsweredPartition
 from worker.shell.admin.offsets import Restoration, restorations
+from worker.shell.admin.remains import MENDED
 from worker.shell.admin.verify import oldest_left
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import TopicMessage
@@ -263,6 +264,17 @@ def test_the_oldest_answers_are_read_where_the_beginning_is_gone(
     found = oldest_left(Settings(), topic, ends)
     assert asked == [{("verdicts", 1): (5, 905)}, {("verdicts", 2): (7, 7)}]
     assert [[message.offset for message in one] for one in found] == [[*range(5, 105)], []]
+
+
+def test_what_was_mended_does_not_count_as_the_oldest_answer_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was published long after its commit, and there may be thousands in a row."""
+    mended = [TopicMessage("v", 0, n, 0, b"k", b"v", ((MENDED, b"1"),)) for n in range(5, 905)]
+    others = [TopicMessage("v", 0, n, 0, b"k", b"v", (("other", b"1"),)) for n in (905, 906)]
+    monkeypatch.setattr(verify, "read_committed", lambda *_: iter([*mended, *others]))
+    topic = Topic("v", TOPIC_ID, 1, 1, {"cleanup.policy": "delete"})
+    assert oldest_left(Settings(), topic, {("v", 0): (5, 907)}) == [others]
 
 
 def test_what_retention_has_deleted_of_the_new_documents_is_asked_for_behind_them(

@@ -43,6 +43,7 @@ from worker.errors import DocumentError, FencedError, RetryError, StopError
 from worker.log.record import LogRecord, Source
 from worker.settings import Settings
 from worker.shell.admin.audit import LOST_ANSWERS_MAX, Defect, Report, answers_of_last
+from worker.shell.admin.remains import MENDED
 from worker.shell.admin.verify import Progress, no_progress, read_committed, verify
 from worker.shell.admin.watch import message_at
 from worker.shell.checkpoint import first_replica
@@ -66,6 +67,7 @@ ANSWERS_MAX = LOST_ANSWERS_MAX - 1
 SLOT = "verify/mend"
 DOING = "missing answers are published"
 LOOK_S = 0.5
+_MARK = (MENDED, b"1")  # `verify` must not take it for one of the time of its commit
 _STOPPED = ("empty", "dead")  # states of a group without a member
 
 Place = tuple[int, int]  # partition and offset of a document
@@ -320,13 +322,13 @@ def _outgoing(
     settings: Settings, admin: Admin, place: Place, answer: VerdictBytes | DocumentError
 ) -> Outgoing:
     """
-    Return the message that a worker would have published for a document.
+    Return the message that a worker would have published for a document, with the header MENDED.
 
     Raises:
         StopError: it is a dead letter, and the document that it must carry does not come.
     """
     if isinstance(answer, VerdictBytes):
-        return Outgoing(settings.topic_verdicts, answer.key, answer.value)
+        return Outgoing(settings.topic_verdicts, answer.key, answer.value, (_MARK,))
     documents = settings.topic_documents
     partition, offset = place
     if answer.code == UNREADABLE:  # it has no content to carry, and reading it would fail
@@ -341,4 +343,4 @@ def _outgoing(
             f"{settings.call_timeout_s:g} s, and its dead letter must carry it: is a broker away?"
         )
     key, value, headers = encode_dead_letter(documents, message, answer)
-    return Outgoing(settings.topic_dead_letter, key, value, tuple(headers))
+    return Outgoing(settings.topic_dead_letter, key, value, (*headers, _MARK))

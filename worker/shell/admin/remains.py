@@ -2,15 +2,19 @@
 Which answers retention or compaction may have deleted, told by the log's order and by no clock.
 
 A message has the time of the worker that published it, and a record of the log that of a broker. So
-no times are compared. Of each partition of answers that has lost its beginning, the oldest messages
-that are left are looked up in the log:
+no times are compared. If retention has deleted the beginning of a partition, `verify` looks up its
+oldest remaining messages in the log. The first one that the log knows of decides:
 
     log      r1 decides X    r2 decides M    r3 knows that M is committed    r4 decides Y
     topic    X, deleted  │   M                                               Y
 
 Answers that were deleted had been published before M. So they were decided by records before r3,
 the first one that knows of M's commit, and an answer that r3 or a later record has decided is not
-among them. If no record knows of M's commit, any answer may have been deleted.
+among them. If no record knows of M's commit, a later message says the same of what was published
+before it. If no record knows of any, any answer may have been deleted.
+
+`verify --mend` publishes an answer long after its commit, behind answers that later records have
+decided. So such messages say nothing here: they have the header MENDED, and are passed over.
 
 Rejected, and why
 - The time stamp of M: if that worker's clock is days behind, deleted answers are called lost, and
@@ -28,9 +32,8 @@ from collections.abc import Iterable
 from worker.log.record import Source
 
 EVERYTHING = (1 << 63) - 1  # behind all records
-# Messages that are looked up for a partition. The last record of all theirs counts, because
-# `verify --mend` may have published one of them long after its commit.
-OLDEST_MAX = 100
+OLDEST_MAX = 100  # messages that are looked up for a partition, until the log knows of one
+MENDED = "neardup.mended"  # the header of messages that `verify --mend` has published
 
 
 class KnownCommits:
@@ -64,13 +67,14 @@ def deleted_before(remains: Iterable[Iterable[int | None]]) -> int:
 
     Args:
         remains: of each partition that has lost its beginning, the records that know the oldest
-            answers there to be committed.
+            answers there to be committed, in the order of the answers. The first one decides: a
+            later one would only hide more losses.
 
-    >>> deleted_before([]), deleted_before([[7, None, 5], [3]]), deleted_before([[3], [None]])
-    (0, 7, 9223372036854775807)
+    >>> deleted_before([]), deleted_before([[None, 5, 7], [3]]), deleted_before([[3], [None]])
+    (0, 5, 9223372036854775807)
     """
-    stops = []
-    for records in remains:
-        known = [record for record in records if record is not None]
-        stops.append(max(known, default=EVERYTHING))
+    stops = (
+        next((record for record in records if record is not None), EVERYTHING)
+        for records in remains
+    )
     return max(stops, default=0)

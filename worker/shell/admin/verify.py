@@ -20,7 +20,7 @@ from worker.settings import Settings
 from worker.shell.admin.audit import Left, Report, check
 from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.admin.published import AnswerMessage
-from worker.shell.admin.remains import OLDEST_MAX
+from worker.shell.admin.remains import MENDED, OLDEST_MAX
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
@@ -186,13 +186,23 @@ def oldest_left(settings: Settings, topic: Topic, ends: Ends) -> list[list[Topic
     """
     Return the oldest messages left of each partition of which some were deleted; see `remains.py`.
 
-    Of a compacted topic nothing counts as left: compaction removes any verdict whose document has
-    a later one, and leaves no trace of it.
+    Messages that `verify --mend` has published are passed over. Of a compacted topic nothing counts
+    as left: compaction removes any verdict whose document has a later one, and leaves no trace of
+    it.
     """
     if _is_compacted(topic):
         return [[]]
     return [
-        list(islice(read_committed(settings, {place: (first, end)}), OLDEST_MAX))
+        list(
+            islice(
+                (
+                    message
+                    for message in read_committed(settings, {place: (first, end)})
+                    if MENDED not in dict(message.headers)
+                ),
+                OLDEST_MAX,
+            )
+        )
         for place, (first, end) in ends.items()
         if first > 0
     ]
