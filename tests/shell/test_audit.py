@@ -40,8 +40,8 @@ from worker.shell.admin.mend import refuse_wrong
 from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.admin.older_verdicts import OPTIONAL
 from worker.shell.admin.published import AnswerMessage, place_of
-from worker.shell.admin.remains import OLDEST_MAX
-from worker.shell.messages import encode_dead_letter, encode_verdict
+from worker.shell.admin.remains import OLDEST_MAX, KnownCommits
+from worker.shell.messages import VerdictBytes, encode_dead_letter, encode_verdict
 from worker.shell.ports import UNREADABLE, InputMessage, LogEntry, Outgoing
 
 FEW = 12
@@ -507,6 +507,23 @@ def test_what_retention_has_deleted_of_the_new_documents_is_not_missed(world: Wo
     assert noticed
 
 
+def test_what_is_left_of_the_log_before_shows_that_nothing_of_this_log_was_deleted() -> None:
+    """a and b were forwarded with the log before, c, d and e with this one: a missing d is lost."""
+    source = Source(TOPIC_ID, 0)
+    commits = KnownCommits()
+    commits.take(source, 2, 1)  # the record that the log begins with
+    topic = NewDocuments(is_whole=True)
+    for key in (b"a", b"b", b"c", b"e"):
+        topic.take(key, b"{}")
+    topic.take_oldest([(b"a", b"{}"), (b"b", b"{}")])
+    for offset, key in ((2, b"c"), (3, b"d"), (4, b"e")):
+        topic.expect(source, offset, VerdictBytes(key, b"{}", Outcome.NEW), offset)
+        commits.take(source, offset + 1, offset + 1)
+    text = "not in the topic of new documents"
+    assert list(topic.missing({source: 5}, commits, has_carried=True)) == [(source, 3, text)]
+    assert list(topic.missing({source: 5}, commits)) == []  # another program has written a and b
+
+
 def test_a_log_of_other_parameters_is_refused(world: World) -> None:
     """Its verdicts cannot be replayed."""
     with pytest.raises(StopError, match="parameters"):
@@ -637,6 +654,43 @@ def test_answers_of_a_source_topic_that_was_created_again_are_not_the_present_on
         report = _check(Replica(DEFINITION), answers=without, **facts)
         is_hidden = place_of(present[position]) in carried or present[position] in former
         assert report.clean if is_hidden else _only(report, Defect.LOST)
+
+
+def _with_another_text(message: AnswerMessage) -> AnswerMessage:
+    """Return a dead letter with another text."""
+    headers = tuple(
+        (name, b"another" if name == "neardup.error.text" else value)
+        for name, value in message.headers
+    )
+    return message._replace(headers=headers)
+
+
+def test_a_wrong_answer_is_no_answer_of_a_former_topic_that_has_its_own(world: World) -> None:
+    """This log has decided it, and both topics are answered: verdict, older verdict, dead letter."""
+    stop = 30
+    log, carried = _renewed(world, 0, former_stop=stop)
+    answers = [*_of_the_former_topic(world, stop), *_of_the_present_topic(world, log, carried)]
+    verdict = next(one for one in reversed(answers) if not one.is_dead_letter)
+    letter = next(one for one in answers if one.is_dead_letter)
+    fields = orjson.loads(verdict.value or b"")
+    older = {name: value for name, value in fields.items() if name not in OPTIONAL}
+    older["decided_at"] = "2019-01-01T00:00:00.000Z"
+    wrong = [
+        _verdict(verdict, decided_at="2019-01-01T00:00:00.000Z"),
+        verdict._replace(value=orjson.dumps(older)),
+        _with_another_text(letter),
+    ]
+    for one in wrong:
+        report = _check(
+            Replica(DEFINITION),
+            log=log,
+            documents=list(world.documents().values()),
+            committed=world.committed,
+            answers=[*answers, one],
+            again=lambda: (Replica(DEFINITION), log),
+        )
+        assert report.defects["wrong"] == 1
+        assert report.carried == 3 * stop
 
 
 @pytest.mark.parametrize("values", [(b"v", b"v"), (b"former", b"v")])

@@ -18,10 +18,11 @@ Where a log was renewed, its first record says which offsets the log before it h
 are counted, and no other log says what they should be: `carried` is their number.
 
 A source topic that was deleted and created again has the same offsets again, and an answer does
-not say of which of the two topics it is. If this log has decided it, its content does. If the log
-before has, all that is known is how many answers an offset should have: one of each topic. The
-first one then counts for the present topic: that its own is lost is not noticed where the former
-topic's is there.
+not say of which of the two topics it is. If this log has decided it, its content does: an answer
+with other content counts for the former topic, if that one still has none, and is wrong otherwise.
+If the log before has, all that is known is how many answers an offset should have: one of each
+topic. The first answer counts for the present topic. So if the present topic's answer is lost and
+the former one's is there, the loss goes unnoticed.
 
 Retention goes on deleting while all this is read. So what it may have deleted is asked for last,
 after the answers have been read, and until then each document keeps the offset of its record.
@@ -342,7 +343,7 @@ class _History:
                 self.older.add(partition, offset, *older)
                 return None
         carriers = self._carriers(partition, offset)
-        if carriers and (source is None or source in carriers):
+        if source in carriers or (source is None and self._may_be_carried(carriers, offset)):
             return self._count_carried(carriers, offset, content)
         self._count_answer(source or Source(self.topic_id, partition), offset)
         if source is None:
@@ -373,9 +374,10 @@ class _History:
 
     def settle_older(self) -> None:
         """Call those verdicts wrong that lack fields and differ in others as well."""
-        for partition, offset, lacking in self.older.unsettled():
-            if carriers := self._carriers(partition, offset):
-                self._count_carried(carriers, offset, 0)
+        for partition, offset, lacking, content in self.older.unsettled():
+            carriers = self._carriers(partition, offset)
+            if self._may_be_carried(carriers, offset, content):
+                self._count_carried(carriers, offset, content)
                 continue
             self._count_answer(Source(self.topic_id, partition), offset)
             text = f"not what the log says, in more than the fields it lacks: {', '.join(lacking)}"
@@ -396,7 +398,7 @@ class _History:
         ]
         complete = [source for source in matching if self._dead[source, offset].is_in(letter)]
         carriers = self._carriers(partition, offset)
-        if complete or carriers:
+        if complete or self._may_be_carried(carriers, offset):
             # Unlike verdicts, the dead letters of two topics may be equal.
             source = self._unanswered([*complete, *carriers], offset)
             self._carried_answers += source in carriers
@@ -423,6 +425,21 @@ class _History:
             for source, stop in self._carried.items()
             if source.partition == partition and offset < stop
         ]
+
+    def _may_be_carried(self, carriers: Sequence[Source], offset: int, content: int = 0) -> bool:
+        """
+        Return whether an answer that this log does not have may be one of the log before.
+
+        Where this log has decided the offset, it is one only if the log before had decided it for
+        a source topic that still lacks its answer, or whose answer has the same content.
+        """
+        if not carriers:
+            return False
+        partition = carriers[0].partition
+        if not any(known["flags"] & _LOGGED for _, known in self._places(partition, offset)):
+            return True
+        known = [self._at(source, offset) for source in carriers]
+        return any(not one["answers"] or (content and one["digest"] == content) for one in known)
 
     def _count_carried(self, carriers: Sequence[Source], offset: int, content: int) -> None:
         """
@@ -559,7 +576,8 @@ class _History:
         self._find_mutual()
         if self.new is not None:
             stops = {Source(self.topic_id, number): stop or 0 for number, stop in committed.items()}
-            for source, offset, text in self.new.missing(stops, self._commits):
+            missing = self.new.missing(stops, self._commits, has_carried=bool(self._carried))
+            for source, offset, text in missing:
                 self._find(Defect.LOST, source.partition, offset, text)
             # What the log before had forwarded stands in the topic, too.
             for text in self.new.invented() if not self._carried else ():

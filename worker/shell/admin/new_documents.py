@@ -72,7 +72,7 @@ class NewDocuments:
                 column.append(field)
 
     def missing(
-        self, stops: Mapping[Source, int], commits: KnownCommits
+        self, stops: Mapping[Source, int], commits: KnownCommits, *, has_carried: bool = False
     ) -> Iterator[tuple[Source, int, str]]:
         """
         Yield source, offset and kind of each message that must be there, because it is committed
@@ -82,6 +82,9 @@ class NewDocuments:
             stops: the group's offsets.
             commits: what the log knows of them. By it a message is not missed that retention may
                 have deleted.
+            has_carried: the log goes on from an older one, and the topic has what that one
+                forwarded. A message without a verdict in this log was committed before its first
+                record.
         """
         if self._is_compacted:
             return
@@ -100,11 +103,20 @@ class NewDocuments:
         oldest = np.array([one for part in self._oldest for one in part], np.uint64)
         for row in np.flatnonzero(stands & np.isin(digest, oldest)).tolist():
             first_row.setdefault(int(digest[row]), row)
-        records = [
+        of_the_log_before = [0] if has_carried else []
+        records: list[list[int | None]] = [
             [
-                commits.record_of(sources[source[first_row[one]]], int(offset[first_row[one]]))
+                record
                 for one in part
-                if one in first_row
+                for record in (
+                    [
+                        commits.record_of(
+                            sources[source[first_row[one]]], int(offset[first_row[one]])
+                        )
+                    ]
+                    if one in first_row
+                    else of_the_log_before
+                )
             ]
             for part in self._oldest
         ]

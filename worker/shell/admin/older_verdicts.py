@@ -69,12 +69,13 @@ class OlderVerdicts:
                 settled += 1
         return settled
 
-    def unsettled(self) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-        """Yield partition, offset and lacking paths of those that the log does not say."""
+    def unsettled(self) -> Iterator[tuple[int, int, tuple[str, ...], int]]:
+        """Yield partition, offset, lacking paths and content of those that the log does not say."""
         sets = list(self._sets)
         is_settled = self._is_settled if self._order is not None else np.zeros(len(self), np.bool_)
         for place in np.flatnonzero(~is_settled).tolist():
-            yield self._partitions[place], self._offsets[place], sets[self._lacking[place]]
+            lacking = sets[self._lacking[place]]
+            yield self._partitions[place], self._offsets[place], lacking, self._digests[place]
 
 
 def _place_keys(partitions: NDArray[np.int32], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
