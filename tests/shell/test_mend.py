@@ -57,9 +57,16 @@ def _restore() -> None:
 @pytest.mark.parametrize("command", [_mend, _restore])
 @pytest.mark.parametrize(("session_s", "looks"), [(10, 3), (0, 1_000_000)])
 def test_the_last_session_of_a_worker_that_was_killed_is_waited_for(
-    command: Callable[[], None], session_s: int, looks: int, monkeypatch: pytest.MonkeyPatch
+    command: Callable[[], None],
+    session_s: int,
+    looks: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """As long as a session may last, and no longer: a member that goes on is named."""
+    """
+    As long as a session may last, and no longer: a member that goes on is named. One line says for
+    whom it waits, and how long.
+    """
     group = Group(looks)
     asked = SimpleNamespace(get=_ask, close=lambda: None)
     for module in (mend, offsets):
@@ -69,10 +76,33 @@ def test_the_last_session_of_a_worker_that_was_killed_is_waited_for(
     monkeypatch.setattr(offsets, "GroupOffsets", lambda *_: asked)
     monkeypatch.setattr(Settings, "session_timeout_ms", session_s * 1_000)
     error, text = (
-        (StandsStillError, None) if session_s else (StopError, r"killed\): .* only while no")
+        (StandsStillError, None)
+        if session_s
+        else (
+            StopError,
+            r"killed\): .* only while no worker runs\. Stop all of them: it has waited 0 s for "
+            "sessions of workers that have ended$",
+        )
     )
     with pytest.raises(error, match=text):
         command()
+    waits = [one for one in caplog.messages if "waiting up to" in one]
+    assert waits == ["waiting up to 10 s for the sessions of killed"] or not session_s
+
+
+def test_no_session_is_waited_for_where_the_cluster_refuses_to_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A login that is refused is no member whose session will end."""
+
+    def refuse(_group: str) -> Any:
+        raise StopError("the brokers refuse the login")
+
+    waits: list[float] = []
+    monkeypatch.setattr("worker.shell.admin.mend.time.sleep", waits.append)
+    with pytest.raises(StopError, match=r"^the brokers refuse the login$"):
+        mend.await_stopped(SETTINGS, cast(Admin, SimpleNamespace(members=refuse)), "it is done")
+    assert waits == []
 
 
 def test_the_dead_letter_of_a_batch_that_cannot_be_read_is_published_without_reading_it() -> None:

@@ -5,8 +5,8 @@ A single broker that is killed within milliseconds of a commit can lose the end 
 (KAFKA-20734). The group's offset is then past documents whose answers were never published. The log
 still has these answers, and `mend` publishes them, in this order:
 
-    1 refuse      while the group has a member, or does not belong to this log; the session of a
-                  worker that has ended is waited for
+    1 refuse      while the group has a member, or does not belong to this log; it waits one
+                  session, because a killed worker counts as a member until then
     2 fence       a producer of its own is opened: an earlier `mend` that still runs cannot commit
     3 verify      everything is read; what is committed and unanswered is what is missing
     4 replay      the log is read once more, for the answers to these offsets alone
@@ -59,6 +59,7 @@ from worker.shell.pipeline.offsets import (
 )
 from worker.shell.pipeline.service import committed, record_digest_at
 from worker.shell.ports import UNREADABLE, InputMessage, Outgoing
+from worker.shell.runtime.logging import get_logger
 
 # More than this is no end of a transaction: a topic was emptied, or the settings are another
 # group's.
@@ -70,8 +71,23 @@ LOOK_S = 0.5
 _MARK = (MENDED, b"1")  # `verify` must not take it for one of the time of its commit
 _STOPPED = ("empty", "dead")  # states of a group without a member
 
+_log = get_logger(__name__)
+
 Place = tuple[int, int]  # partition and offset of a document
 Answers = Mapping[Place, VerdictBytes | DocumentError]
+
+
+class MembersError(StopError):
+    """
+    The group has members, or nobody knows whether it has.
+
+    Args:
+        names: their worker ids, for a message; empty if none is known.
+    """
+
+    def __init__(self, text: str, names: str) -> None:
+        self.names = names
+        super().__init__(text)
 
 
 class MendReport(NamedTuple):
@@ -160,15 +176,26 @@ def await_stopped(settings: Settings, admin: Admin, doing: str) -> None:
     Args:
         doing: what may be done only while no worker runs, for the message.
     Raises:
-        StopError: a session later it still has a member, or its coordinator does not answer.
+        MembersError: a session later it still has a member, or its coordinator does not answer.
+        StopError: the cluster refuses to say.
     """
-    deadline = time.monotonic() + settings.session_timeout_ms / 1_000
+    session_s = settings.session_timeout_ms / 1_000
+    deadline = time.monotonic() + session_s
+    has_told = False
     while True:
         try:
             return refuse_members(settings, admin, doing)
-        except StopError:
+        except MembersError as error:
             if time.monotonic() > deadline:
-                raise
+                raise MembersError(
+                    f"{error}: it has waited {session_s:g} s for sessions of workers that have "
+                    "ended",
+                    error.names,
+                ) from error
+            if not has_told:
+                has_told = True
+                whose = error.names or f"the workers of group {settings.group}"
+                _log.warning(f"waiting up to {session_s:g} s for the sessions of {whose}")
         time.sleep(LOOK_S)
 
 
@@ -179,16 +206,18 @@ def refuse_members(settings: Settings, admin: Admin, doing: str) -> None:
     Args:
         doing: what may be done only while none runs, for the message.
     Raises:
-        StopError: the group has members, or its members are unknown.
+        MembersError: the group has members, or its members are unknown.
+        StopError: the cluster refuses to say.
     """
     state, members = admin.members(settings.group)
     if members or state not in _STOPPED:
-        names = ", ".join(member.worker_id for member in members) or "nobody yet"
+        names = ", ".join(member.worker_id for member in members)
         count = f"{len(members)} member{'' if len(members) == 1 else 's'}"
         known = state or "not known, for its coordinator does not answer"
-        raise StopError(
-            f"group {settings.group} is {known}, with {count} ({names}): {doing} only while no "
-            "worker runs. Stop all of them; one that has ended counts until its session does"
+        raise MembersError(
+            f"group {settings.group} is {known}, with {count} ({names or 'nobody yet'}): "
+            f"{doing} only while no worker runs. Stop all of them",
+            names,
         )
 
 

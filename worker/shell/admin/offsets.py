@@ -18,7 +18,7 @@ What it must never do, and why it does not
   back. And retention may have deleted answers, so that nobody can say whether those documents were
   answered: these partitions are left alone, unless the user vouches for them (`assume_answered`).
 - Move the offsets of a group that runs: it refuses while the group has a member, and so does Kafka.
-  Only the session of a worker that has ended is waited for.
+  It waits one session at most, because a worker that was killed counts as a member for that long.
 - Believe another group's topics: it refuses if another group has begun the log, if answers differ
   from the log, or if offsets were committed with another log. A message that is no answer at all,
   such as a tombstone, says nothing of the topics and is passed over.
