@@ -17,7 +17,7 @@ from worker.log.record import FORMAT_VERSION, Rows, Section, Source, encode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
-from worker.shell.admin.renew import base_made_of, former_stops, lineage
+from worker.shell.admin.renew import _tell_fewer_replicas, base_made_of, former_stops, lineage
 from worker.shell.checkpoint import Checkpoint, first_replica, newest
 from worker.shell.kafka.admin import Admin, Topic, create_topics
 
@@ -62,6 +62,27 @@ def test_the_new_log_has_as_many_replicas_as_the_old_one(
     new = admin.topics["new"]
     assert (new.partitions, new.replicas) == (1, replicas)
     assert new.config.get("min.insync.replicas") == in_sync
+
+
+@pytest.mark.parametrize(
+    ("old", "named", "is_told"),
+    [
+        (3, {"replication_factor": 1}, True),
+        (3, {"replication_factor": 3}, False),
+        (1, {"replication_factor": 3}, False),
+        (3, {}, False),
+    ],
+)
+def test_fewer_replicas_of_the_new_log_are_told(
+    old: int, named: dict[str, Any], is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With both numbers. Nothing is refused: it may be what the user wants."""
+    _tell_fewer_replicas(Settings(**named), Topic("old", b"", 1, old, {}))
+    texts = [
+        "the new log gets replication_factor=1, and old has 3 replicas" in one
+        for one in caplog.messages
+    ]
+    assert texts == [True] * is_told
 
 
 def bases(folder: Path) -> list[Path]:

@@ -69,6 +69,9 @@ from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.offsets import CommitMetadata, Committed, is_ours, trusted
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.service import record_digest_at
+from worker.shell.runtime.logging import get_logger
+
+_log = get_logger(__name__)
 
 DOING = "a log is renewed"
 _SUFFIX = re.compile(r"-[0-9a-f]{16}$")  # of a renewed log: the digest of its base
@@ -134,6 +137,7 @@ def renew(
         identity = LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id)
         base, former = _made_base(settings, identity, documents, commits, folder, on_step)
         new = _renamed(settings, base)
+        _tell_fewer_replicas(settings, topics[settings.topic_fingerprints])
         create_topics(admin, new, like=settings)
         on_step(RenewStep.TOPIC)
         stops = {
@@ -157,6 +161,16 @@ def renew(
         )
         on_step(RenewStep.SWITCH)
     return Renewal(new, was_done=False)
+
+
+def _tell_fewer_replicas(settings: Settings, log: Topic) -> None:
+    """Tell if the settings ask for fewer copies of the new log than the old one has."""
+    wanted = settings.replication_factor
+    if "replication_factor" in settings.model_fields_set and wanted < log.replicas:
+        _log.warning(
+            f"the new log gets replication_factor={wanted}, and {log.name} has {log.replicas} "
+            "replicas: leave the setting out, and the new log has as many"
+        )
 
 
 def _done(settings: Settings, admin: Admin, folder: Path, commits: Committed) -> Renewal | None:
