@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -102,6 +104,39 @@ def test_a_program_that_uses_the_library_says_where_its_lines_go(
         check=True, capture_output=True, text=True, env=plain_environment(),
     )  # fmt: skip
     assert (done.stdout, done.stderr) == (out, err)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda logger: pickle.loads(pickle.dumps(logger))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_a_logger_can_be_copied_with_the_object_that_has_it(
+    copied: Callable[[Any], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when an object is sent to another process."""
+    structlog.reset_defaults()
+    copied(logging.get_logger("test")).warning("no snapshot")
+    assert caplog.messages == ["no snapshot"]
+
+
+def test_a_line_below_the_level_is_not_rendered_and_its_arguments_are_put_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As with a logger of logging."""
+    structlog.reset_defaults()
+    rendered: list[str] = []
+
+    class Costly:
+        def __str__(self) -> str:
+            rendered.append("costly")
+            return "costly"
+
+    log = logging.get_logger("test")
+    log.debug("state", value=Costly())
+    assert not rendered
+    log.warning("%s of %d", "one", 3)
+    assert caplog.messages == ["one of 3"]
 
 
 def test_every_module_of_the_library_takes_that_logger() -> None:

@@ -94,11 +94,19 @@ class _Logger:
         # Like the core, which knows only this one. Without a handler, warnings go to stderr.
         self._plain = structlog.wrap_logger(
             logging.getLogger("neardup"),
-            processors=[structlog.processors.format_exc_info, _as_text],
+            processors=[
+                structlog.stdlib.filter_by_level,
+                structlog.stdlib.PositionalArgumentsFormatter(),
+                structlog.processors.format_exc_info,
+                _as_text,
+            ],
             wrapper_class=structlog.stdlib.BoundLogger,
         )
 
     def __getattr__(self, method: str) -> Any:
+        # A copy has no attributes at first, and asking for `_plain` would end here again.
+        if method.startswith("_"):
+            raise AttributeError(f"a logger has no {method}")
         is_configured = structlog.is_configured()
         return getattr(structlog.get_logger(self._name) if is_configured else self._plain, method)
 
