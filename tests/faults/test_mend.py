@@ -24,6 +24,7 @@ from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import Defect
 from worker.shell.admin.mend import MendReport, mend
+from worker.shell.admin.remains import MENDED
 from worker.shell.admin.verify import verify
 from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.configuration import feeder_config, group_config
@@ -106,9 +107,18 @@ def published(settings: Settings, topic: str) -> list[TopicMessage]:
 
 
 def contents(messages: Sequence[TopicMessage]) -> Counter[tuple[object, ...]]:
-    """Return how often each message stands in a topic, wherever it stands there."""
+    """
+    Return how often each message stands in a topic, wherever it stands there, and whether it was
+    mended or not.
+    """
     return Counter(
-        (message.partition, message.key, message.value, message.headers) for message in messages
+        (
+            message.partition,
+            message.key,
+            message.value,
+            tuple(header for header in message.headers if header[0] != MENDED),
+        )
+        for message in messages
     )
 
 
@@ -149,6 +159,9 @@ def test_what_is_missing_is_published_once(judged: Judged, monkeypatch: pytest.M
     shown = run("verify", "--mend", "--quiet").output
     assert "to publish" in shown and shown.endswith("4 answers published in one transaction\n")
     assert verify(settings).clean and is_as_before(judged, settings)
+    topics = (settings.topic_verdicts, settings.topic_dead_letter)
+    messages = [message for topic in topics for message in published(settings, topic)]
+    assert sum(MENDED in dict(message.headers) for message in messages) == 4
     shown = run("verify", "--mend", "--quiet").output
     assert shown.endswith("no answer is missing that the log has: nothing to publish\n")
     assert is_as_before(judged, settings) and offsets(settings) == before
