@@ -39,7 +39,7 @@ def test_the_readmes_limit_of_a_group_is_the_measured_one() -> None:
     ends = {one["originals"]: one["documents_per_s"][-1] for one in groups if one["cores"] == 2}
     said = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
     few, many = (f"{round(ends[count], -3):,.0f}" for count in (10**6, 10**7))
-    assert f"ends at {few} documents per second with 1 M originals, {many} with 10 M" in said
+    assert f"reach at most {few} per second with 1 M originals, {many} with 10 M" in said
 
 
 @given(st.integers(10**5, 10**9), st.floats(1, 60), st.floats(4e9, 1e12), st.integers(1, 64))

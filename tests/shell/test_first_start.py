@@ -68,7 +68,10 @@ def test_without_a_terminal_one_line_says_how_many_are_compiled(
         text=True,
         check=True,
     )
-    assert done.stderr.count("compiles 2 kernels, once; `neardup warm-up`") == 1
+    assert (
+        done.stderr.count("compiling 2 kernels, once: 20 s on two idle cores. `neardup warm-up`")
+        == 1
+    )
     assert done.stderr.count("compil") == 1
 
 

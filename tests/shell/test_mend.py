@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from worker.core.document import Outcome
 from worker.errors import DocumentError, StopError
@@ -61,7 +62,6 @@ def test_the_last_session_of_a_worker_that_was_killed_is_waited_for(
     session_s: int,
     looks: int,
     monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """
     As long as a session may last, and no longer: a member that goes on is named. One line says for
@@ -84,9 +84,9 @@ def test_the_last_session_of_a_worker_that_was_killed_is_waited_for(
             "sessions of workers that have ended$",
         )
     )
-    with pytest.raises(error, match=text):
+    with capture_logs() as said, pytest.raises(error, match=text):
         command()
-    waits = [one for one in caplog.messages if "waiting up to" in one]
+    waits = [line["event"] for line in said if "waiting up to" in line["event"]]
     assert waits == ["waiting up to 10 s for the sessions of killed"] or not session_s
 
 

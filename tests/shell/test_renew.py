@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.log.test_replica import DEFINITION
 from worker.errors import StopError
@@ -74,13 +75,14 @@ def test_the_new_log_has_as_many_replicas_as_the_old_one(
     ],
 )
 def test_fewer_replicas_of_the_new_log_are_told(
-    old: int, named: dict[str, Any], is_told: bool, caplog: pytest.LogCaptureFixture
+    old: int, named: dict[str, Any], is_told: bool
 ) -> None:
     """With both numbers. Nothing is refused: it may be what the user wants."""
-    _tell_fewer_replicas(Settings(**named), Topic("old", b"", 1, old, {}))
+    with capture_logs() as said:
+        _tell_fewer_replicas(Settings(**named), Topic("old", b"", 1, old, {}))
     texts = [
-        "the new log gets replication_factor=1, and old has 3 replicas" in one
-        for one in caplog.messages
+        "the new log gets replication_factor=1, and old has 3 replicas" in line["event"]
+        for line in said
     ]
     assert texts == [True] * is_told
 
