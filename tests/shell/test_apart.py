@@ -302,7 +302,7 @@ def test_an_id_that_was_a_duplicates_is_told_of_where_another_file_has_it(tmp_pa
 
 @pytest.mark.parametrize("earlier", ["call", "run"])
 def test_a_replaced_document_is_said_to_be_of_an_earlier_call_or_run(earlier: str) -> None:
-    """A program calls; a command has runs with one state."""
+    """The library is called several times; a command is run several times with one state."""
     repeats = Repeats(replaced=1, documents=2, ids=2, of_earlier=1)
     said = repeats.told("--id-column", earlier)
     assert f"2 documents, 2 ids; 1 took the place of one of an earlier {earlier})" in said

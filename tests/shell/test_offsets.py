@@ -269,7 +269,7 @@ def test_the_oldest_answers_are_read_where_the_beginning_is_gone(
 def test_what_was_mended_does_not_count_as_the_oldest_answer_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It was published long after its commit, and there may be thousands in a row."""
+    """Mended messages were published long after their commit, perhaps thousands in a row."""
     mended = [TopicMessage("v", 0, n, 0, b"k", b"v", ((MENDED, b"1"),)) for n in range(5, 905)]
     others = [TopicMessage("v", 0, n, 0, b"k", b"v", (("other", b"1"),)) for n in (905, 906)]
     monkeypatch.setattr(verify, "read_committed", lambda *_: iter([*mended, *others]))

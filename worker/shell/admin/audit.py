@@ -96,9 +96,9 @@ class Left(NamedTuple):
     """
     What retention and compaction have left of the topics of answers.
 
-    Of each partition that has lost its beginning: the oldest messages that are left and that
-    `verify --mend` has not published, at most OLDEST_MAX. Of a compacted topic nothing counts as
-    left, since no trace shows what is gone.
+    Each list has the oldest messages of a partition that has lost its beginning, at most
+    OLDEST_MAX, without those that `verify --mend` has published. Of a compacted topic nothing
+    counts as left, since no trace shows what is gone.
     """
 
     verdicts: Sequence[Sequence[AnswerMessage]] = ()

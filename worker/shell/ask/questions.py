@@ -48,7 +48,7 @@ from worker.shell.runtime import metrics
 ReadRows = Callable[[Sequence[InputMessage]], Rows]
 
 RETRY_S = 5  # while the log is replayed
-_FIRST_CHARACTER = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*([^ \t\r\n])")  # behind a mark
+_FIRST_CHARACTER = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*([^ \t\r\n])")  # behind a BOM, too
 _LINE = re.compile(rb"[^ \t\r\n][^\n]*")  # a line from its first visible character on
 _SPACE = re.compile(r"[ \t\r\n]*")
 # Only the ends of values matter here. `len` accepts a number of any length and is cheap; `int`
