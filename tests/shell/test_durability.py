@@ -179,6 +179,15 @@ def test_a_log_of_its_writers_time_is_refused_only_where_originals_expire() -> N
         assert [problem.fatal for problem in said if problem.topic == LOG] == [is_fatal]
 
 
+def test_what_workers_write_is_kept_by_the_brokers_clock() -> None:
+    """A topic with its writers' time is told with the command; workers run on it all the same."""
+    settings = Settings(topic_new="new")
+    said = {one.topic: one for one in problems(1, settings, message_timestamp_type="CreateTime")}
+    for topic in (settings.topic_verdicts, settings.topic_dead_letter, "new"):
+        assert "retention goes by workers' clocks" in said[topic].text and not said[topic].fatal
+        assert said[topic].remedy.endswith(f"{topic} message.timestamp.type=LogAppendTime")
+
+
 @pytest.mark.parametrize(
     ("expires", "ahead_s", "lines"), [(True, 3_600, 2), (True, 200, 0), (False, 3_600, 0)]
 )

@@ -527,6 +527,8 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
     expires = settings.rules.retention.expires
     size = {"max.message.bytes": str(MESSAGE_BYTES_MAX)}
     broker_time = {"message.timestamp.type": "LogAppendTime"}
+    by_clocks = "retention goes by workers' clocks, and a wrong one deletes too early or never"
+    kept_by_clocks = {"message.timestamp.type": by_clocks}
     forever = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
     expiry = "records that expire take their originals with them"
     found = [
@@ -549,8 +551,8 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
             ),
             is_log=True,
         ),
-        TopicSpec(settings.topic_verdicts, settings.partitions, {}),
-        TopicSpec(settings.topic_dead_letter, 1, size),
+        TopicSpec(settings.topic_verdicts, settings.partitions, broker_time, kept_by_clocks),
+        TopicSpec(settings.topic_dead_letter, 1, size | broker_time, kept_by_clocks),
     ]  # fmt: skip
     if settings.topic_new is not None:
         largest = settings.document_bytes_max + OVERHEAD_BYTES_MAX
@@ -559,7 +561,13 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
         }
         size = {"max.message.bytes": str(largest)}
         found.append(
-            TopicSpec(settings.topic_new, settings.partitions, size, reason, frozenset(reason))
+            TopicSpec(
+                settings.topic_new,
+                settings.partitions,
+                size | broker_time,
+                reason | kept_by_clocks,
+                frozenset(reason),
+            )
         )
     return found
 
