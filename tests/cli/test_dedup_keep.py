@@ -12,7 +12,7 @@ import math
 import shutil
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ from tests.conftest import served
 from worker.core.document import Original
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.shell.files.archives.inflate import pieces
-from worker.shell.files.keeping import copy_documents, revisit_of, stamps_of
+from worker.shell.files.keeping import copy_documents, revisit_of
+from worker.shell.files.places import stamp_of
 
 LONGER = f"{ARTICLE} Nobody else was there."
 
@@ -426,39 +427,48 @@ def test_a_file_with_another_inode_is_unchanged(tmp_path: Path) -> None:
     """Some file systems in user space give a file another inode each time that it is asked for."""
     given, copy = tmp_path / "in.jsonl", tmp_path / "copy.jsonl"
     given.write_text(lines({"text": "a text"}))
-    before = stamps_of([str(given)])
+    before = stamp_of(str(given))
     inode = given.stat().st_ino
     shutil.copy2(given, copy)
     copy.replace(given)
     assert given.stat().st_ino != inode
-    assert stamps_of([str(given)]) == before != [None]
+    assert stamp_of(str(given)) == before is not None
 
 
-@pytest.mark.parametrize("when", ["before", "while"])
-def test_a_file_that_is_replaced_between_its_two_readings_is_refused(
-    tmp_path: Path, when: str
-) -> None:
-    """Another one with as many documents would be copied by verdicts that are not its own."""
-    given, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
-    texts = [f"text of number {number // 2}" for number in range(200)]  # a step of the progress
-    given.write_text(lines(*({"text": text} for text in texts)))
+TEXTS = [f"text of number {number // 2}" for number in range(200)]  # a step of the progress
+BEFORE, AFTER = (lines(*({"text": text} for text in texts)) for texts in (TEXTS, TEXTS[::-1]))
+
+
+def refused_keeping(given: Path | str, output: Path, replace: Callable[[], object], at: str) -> str:
+    """What `dedup --keep` says when its input is replaced before it is copied, or meanwhile."""
 
     def copied(*arguments: Any, stamps: Any) -> int:
-        def replace(_: int) -> None:
-            given.write_text(lines(*({"text": text} for text in texts[::-1])))
-
         files, kind, choice, outputs, options, on_progress = arguments
-        if when == "before":
-            replace(0)
+        if at == "before":
+            replace()
         else:
-            on_progress = replace
+
+            def on_progress(_: int) -> None:
+                replace()
+
         return copy_documents(files, kind, choice, outputs, options, on_progress, stamps=stamps)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("worker.cli.dedup.copy_documents", copied)
         said = refused("dedup", given, "--keep", "new", "--output", output)
-    assert f"{given} has changed since it was judged: run this again" in said
     assert not output.exists()
+    return said
+
+
+@pytest.mark.parametrize("at", ["before", "while"])
+def test_a_file_that_is_replaced_between_its_two_readings_is_refused(
+    tmp_path: Path, at: str
+) -> None:
+    """Another one with as many documents would be copied by verdicts that are not its own."""
+    given, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    given.write_text(BEFORE)
+    said = refused_keeping(given, output, lambda: given.write_text(AFTER), at)
+    assert f"{given} has changed since it was judged: run this again" in said
 
 
 def test_what_cannot_be_kept_is_said_before_anything_is_judged(tmp_path: Path) -> None:
@@ -525,6 +535,19 @@ def bucket() -> Iterator[S3FileSystem]:
         system.pipe_file("bucket/in.jsonl.gz", gzip.compress(lines(*GIVEN).encode()))
         yield system
     server.stop()
+
+
+def test_an_object_that_is_replaced_between_its_two_readings_is_refused(
+    bucket: S3FileSystem, tmp_path: Path
+) -> None:
+    """Although its folder was listed before."""
+    bucket.pipe_file("bucket/folder/in.jsonl", BEFORE.encode())
+
+    def replace() -> None:  # as somebody else would, whose changes this process does not see
+        S3FileSystem(skip_instance_cache=True).pipe_file("bucket/folder/in.jsonl", AFTER.encode())
+
+    said = refused_keeping("s3://bucket/folder/*.jsonl", tmp_path / "out.jsonl", replace, "before")
+    assert "s3://bucket/folder/in.jsonl has changed since it was judged" in said
 
 
 def test_s3_is_read_and_written(bucket: S3FileSystem, tmp_path: Path) -> None:

@@ -40,11 +40,12 @@ from worker.shell.files.engine import Answer, FileEngine, file_engine
 from worker.shell.files.formats import FileFormat, are_pages_expected
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.identity import RunIdentity, files_named
-from worker.shell.files.keeping import FileStamp, copy_documents, format_kept, stamps_of
+from worker.shell.files.keeping import copy_documents, format_kept
 from worker.shell.files.options import FileOptions
 from worker.shell.files.places import (
     STDIO,
     STDOUT,
+    FileStamp,
     check_outside,
     check_places,
     check_references,
@@ -52,6 +53,7 @@ from worker.shell.files.places import (
     files_of,
     is_pipe,
     shown_name,
+    stamp_of,
     tell_nobody,
 )
 from worker.shell.files.repeats import RepeatedIds
@@ -151,7 +153,7 @@ class _Job:
         self._choice: ChoiceNotes | None = None  # which documents are copied; None: none
         self._kind: FileFormat | None = None  # in which format; None: no file has a document
         if options.keep is not None:
-            self._stamps = stamps_of(self._inputs)  # before anything is read
+            self._stamps = [stamp_of(name) for name in self._inputs]  # before anything is read
             self._choice = ChoiceNotes(options.preference, revisits=options.has_revisits)
             self._kind = format_kept(self._inputs, outputs, options)
         self._crawl = options.open(self._inputs)

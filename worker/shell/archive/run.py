@@ -24,7 +24,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +31,7 @@ from functools import cached_property
 from importlib.metadata import version
 from itertools import accumulate, product
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -52,12 +51,15 @@ from worker.shell.files.inputs import Inputs
 from worker.shell.files.options import FileOptions
 from worker.shell.files.outputs import is_unfinished, remove_abandoned, written
 from worker.shell.files.places import (
+    FileStamp,
     check_places,
     check_references,
     files_here,
     find_remote,
+    open_input,
     path_of,
     shown_name,
+    stamp_of,
     tell_nobody,
 )
 from worker.shell.files.state import (
@@ -81,15 +83,9 @@ CHOSEN = "search_size"  # the setting that an archive chooses by its number of d
 REPORT_S = 1.0  # between two reports of a task about how far it is
 
 
-class Input(NamedTuple):
-    """A file of the corpus, and what changes when it does."""
-
-    path: str
-    size: int | None
-    changed: str  # time of its last change, or the store's tag
-
-
-def find_inputs(patterns: Iterable[str], tell: Callable[[str], None] = tell_nobody) -> list[Input]:
+def find_inputs(
+    patterns: Iterable[str], tell: Callable[[str], None] = tell_nobody
+) -> list[FileStamp]:
     """
     Return the files that are named one by one, by folders, or by patterns. Those of each are in the
     order of their names.
@@ -97,31 +93,27 @@ def find_inputs(patterns: Iterable[str], tell: Callable[[str], None] = tell_nobo
     Args:
         tell: gets a sentence about files that are left out.
     """
-    found: list[Input] = []
+    found: list[FileStamp] = []
     for pattern in patterns:
         path = path_of(pattern)
         if path is None:
-            found += [Input(*remote) for remote in find_remote(pattern, tell)]
+            found += find_remote(pattern, tell)
             continue
-        found += map(_input, files_here(pattern, path, tell))
+        found += map(_checked_input, files_here(pattern, path, tell))
     return found
 
 
-def _input(path: Path) -> Input:
-    try:
-        status = path.stat()
-        if stat.S_ISREG(status.st_mode):  # opening a pipe would wait for a writer
-            path.open("rb").close()
-    except OSError as error:
-        reason = error.strerror or error
-        raise StopError(f"cannot read {shown_name(path)}: {reason}") from error
-    if not stat.S_ISREG(status.st_mode):
+def _checked_input(path: Path) -> FileStamp:
+    """Return the stamp of a file here that can be read, again and again."""
+    name = path.parent.resolve() / path.name  # of a link its own: a table is known by its name
+    stamp = stamp_of(str(name))
+    if stamp is None:
         raise StopError(
             f"{shown_name(path)} is a pipe, a socket or a device, but archive reads its inputs "
             "more than once: name files, or remove it from the folder. `neardup dedup` reads pipes"
         )
-    name = path.parent.resolve() / path.name  # of a link its own: a table is known by its name
-    return Input(str(name), status.st_size, str(status.st_mtime_ns))
+    open_input(str(name)).close()
+    return stamp
 
 
 # File systems take names of 255 bytes. An output that is being written has `.<16 hex>.part`, too.
@@ -154,7 +146,7 @@ class Run:
     def __init__(self, folder: Path, said: Mapping[str, Any]) -> None:
         self.folder = folder
         self.said = said
-        self.inputs = [Input(*one) for one in said["inputs"]]
+        self.inputs = [FileStamp(*one) for one in said["inputs"]]
         self.references: int = said["references"]  # how many of the inputs are: the first ones
         self.options = FileOptions(**said["options"])
         self.first: int = said["first"]  # number of the first document: behind those of the state
@@ -227,11 +219,10 @@ class Run:
     def check_unchanged(self, number: int) -> None:
         """Raise StopError if an input has changed since the run began."""
         begun = self.inputs[number]
-        found = [_input(Path(begun.path))] if path_of(begun.path) else find_inputs([begun.path])
-        if found != [begun]:
+        if stamp_of(begun.path) != begun:
             raise StopError(
                 f"{shown_name(begun.path)} has changed since the run began: begin another one, "
-                f"with another --output"
+                "with another --output"
             )
 
     def remove_parts(self) -> None:
@@ -508,12 +499,12 @@ def _identity_of(folder: Path, said: Mapping[str, Any]) -> RunIdentity:
 
 def begin(  # what the command was given
     folder: Path,
-    inputs: Sequence[Input],
+    inputs: Sequence[FileStamp],
     options: FileOptions,
     settings: Settings,
     state: RunState | None,
     tell: Callable[[str], None] = tell_nobody,
-    references: Sequence[Input] = (),
+    references: Sequence[FileStamp] = (),
     task_memory: int | None = None,
 ) -> Run:
     """

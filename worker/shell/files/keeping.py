@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from urllib.parse import quote
 
 from schemas.fields import format_timestamp
@@ -31,11 +31,12 @@ from worker.shell.files.options import FileOptions
 from worker.shell.files.outputs import written
 from worker.shell.files.places import (
     STDOUT,
+    FileStamp,
     descriptor_of,
     named,
     open_input,
-    path_of,
     shown_name,
+    stamp_of,
 )
 from worker.shell.files.writers import DocumentWriter, LineWriter
 
@@ -48,50 +49,13 @@ _CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")  # some readers would en
 _PROFILE = "urn:neardup:revisit:near-duplicate"
 
 
-class FileStamp(NamedTuple):
-    """
-    The marks of a file here, of which one differs if its content has changed.
-
-    The inode is none of them: some file systems in user space give a file another one each time.
-    """
-
-    size: int
-    changed_at_ns: int
-
-
-def stamps_of(files: Sequence[str]) -> list[FileStamp | None]:
-    """
-    Return the stamp of each file that is about to be judged; None for one elsewhere.
-
-    Raises StopError: no file can have this name.
-    """
-    return [_stamp_of(file) for file in files]
-
-
-def _stamp_of(file: str) -> FileStamp | None:
-    path = path_of(file)
-    if path is None:
-        return None
-    try:
-        status = path.stat()
-    except OSError:  # reading it says why
-        return None
-    return FileStamp(status.st_size, status.st_mtime_ns)
-
-
-def _check_unchanged(files: Sequence[str], stamps: Sequence[FileStamp | None]) -> None:
-    """
-    Raise StopError if a file has another stamp now: documents would get verdicts of others.
-
-    Without stamps, nothing is checked.
-    """
-    if not stamps:
-        return
-    for file, stamp in zip(files, stamps, strict=True):
-        if stamp is not None and _stamp_of(file) != stamp:
+def _check_unchanged(stamps: Sequence[FileStamp | None]) -> None:
+    """Raise StopError if a file has another stamp now: documents would get verdicts of others."""
+    for stamp in stamps:
+        if stamp is not None and stamp_of(stamp.path) != stamp:
             raise StopError(
-                f"{shown_name(file)} has changed since it was judged: run this again, and leave "
-                "the file as it is meanwhile"
+                f"{shown_name(stamp.path)} has changed since it was judged: run this again, and "
+                "leave the file as it is meanwhile"
             )
 
 
@@ -174,14 +138,14 @@ def copy_documents(
         outputs: one for the kept documents and, if wanted, another for the others.
         options: those with which the files were judged.
         on_progress: is called with the number of documents that have been copied.
-        stamps: those of the files from before they were judged (`stamps_of`); without them the
-            caller has checked that the files are the same.
+        stamps: those of the files from before they were judged; without them the caller has
+            checked that the files are the same.
     Returns:
         How many documents are kept.
     Raises:
         StopError: one of the files has changed meanwhile, or has other columns.
     """
-    _check_unchanged(files, stamps)
+    _check_unchanged(stamps)
     make_writer = LineWriter if kind is None or kind.writer is None else kind.writer
     place = 0
     with ExitStack() as stack:
@@ -210,7 +174,7 @@ def copy_documents(
                 if place % 200 == 0:
                     on_progress(place)
         # Before the outputs take their places.
-        _check_unchanged(files, stamps)
+        _check_unchanged(stamps)
         if place != len(choice.kept):
             raise StopError(
                 f"the files have {place:,} documents now, "

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from worker.errors import StopError, install_extra
 
@@ -29,6 +29,18 @@ _DIGITS_MAX = 7  # of a descriptor: more than any system opens
 _LINKS_MAX = 40  # as many as Linux follows
 
 PathT = TypeVar("PathT", Path, str)
+
+
+class FileStamp(NamedTuple):
+    """
+    A file, and what changes when its content does.
+
+    The inode is no part of it: some file systems in user space give a file another one each time.
+    """
+
+    path: str  # or URL
+    size: int | None
+    changed: str  # time of its last change, or the store's tag
 
 
 def named(name: str | Path) -> str:
@@ -544,7 +556,7 @@ def files_of(names: Iterable[str], tell: Callable[[str], None] = tell_nobody) ->
                     )
                 files.append(str(file))
         elif "*" in name or name.endswith("/"):
-            files += [remote for remote, *_ in find_remote(name, tell)]
+            files += [remote.path for remote in find_remote(name, tell)]
         else:
             files.append(name)
     return files
@@ -571,12 +583,28 @@ def checked_files(
     return files
 
 
-def find_remote(
-    pattern: str, tell: Callable[[str], None] = tell_nobody
-) -> list[tuple[str, int | None, str]]:
+def stamp_of(name: str) -> FileStamp | None:
     """
-    Return the files that a URL stands for (itself, a folder, or a pattern), each with its size and
-    a mark that changes when the file does.
+    Return the stamp that a file has now; None for a pipe, which has none.
+
+    Raises:
+        StopError: the file cannot be looked at.
+    """
+    path = path_of(name)
+    if path is None:
+        return find_remote(name)[0]._replace(path=name)  # of a chain, a part would be left
+    if is_pipe(name):
+        return None
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise StopError(f"cannot read {shown_name(name)}: {error.strerror or error}") from error
+    return FileStamp(name, status.st_size, str(status.st_mtime_ns))
+
+
+def find_remote(pattern: str, tell: Callable[[str], None] = tell_nobody) -> list[FileStamp]:
+    """
+    Return the files that a URL stands for: itself, a folder, or a pattern.
 
     Args:
         tell: gets a sentence about files in a folder that are left out.
@@ -584,6 +612,7 @@ def find_remote(
         StopError: there are none.
     """
     with asked(pattern) as (system, path):
+        system.invalidate_cache(path)  # it may have listed the files before they changed
         if "*" in path:
             found = system.glob(path, detail=True)
         else:
@@ -601,7 +630,7 @@ def find_remote(
     inputs = _without_aside(pattern, parts, tell, is_folder="*" not in path)
     tags = ("ETag", "etag", "LastModified", "last_modified", "updated", "mtime")
     return [
-        (
+        FileStamp(
             system.unstrip_protocol(name),
             info.get("size"),
             str(next((info[tag] for tag in tags if tag in info), "")),
