@@ -116,10 +116,12 @@ def _grade(room: Any, b: Any) -> Any:
         return NOTICE
     titled = blocks[b, B_LINK] * 10 >= blocks[b, B_BYTES] * 8 and length >= TITLE_MIN
     if above & names.IN_HEADING and length < HEADING_MAX:
-        is_other = not _is_numbered(room.out, start) and not _names_this_page(
-            room, start, blocks[b, B_END]
+        is_other = (
+            titled
+            and not _is_numbered(room.out, start)
+            and not _names_this_page(room, start, blocks[b, B_END])
         )
-        return TITLE if titled and is_other else HEADING
+        return TITLE if is_other else HEADING
     if _is_prose(blocks, b, tag):
         return PROSE
     if titled and not above & names.IN_TABLE and tag != names.DT:

@@ -31,12 +31,7 @@ from worker.log.record import RowKind, Rows
 from worker.log.texts import Texts
 from worker.log.url_rules import UrlRules
 from worker.settings import Settings
-from worker.shell.messages import (
-    DocumentColumns,
-    decode_document,
-    decode_documents,
-    oversize,
-)
+from worker.shell.messages import DocumentColumns, decode_document, decode_documents, oversize
 from worker.shell.pipeline.stage import Batch, Stage, cut
 from worker.shell.ports import InputMessage
 from worker.shell.runtime import metrics
