@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.conftest import EXAMPLES
@@ -20,12 +19,10 @@ from tests.core.pages.embedded_reference import embedded_pages
 from tests.core.pages.made_boxes import box
 from tests.core.pages.made_pages import Writer
 from tests.core.pages.reference import read
+from tests.core.pages.test_scan import scanned, with_slack
 from worker.core.compiled import kernel
-from worker.core.kernels.machine import SLACK
 from worker.core.pages import extract_pages
-from worker.core.pages.characters import REFERENCES
 from worker.core.pages.embedded import DATA, FRAME, NOSCRIPT, page_of
-from worker.core.pages.scan import scan
 from worker.core.pages.skeleton import (
     DATA_BEGIN,
     DATA_END,
@@ -34,7 +31,6 @@ from worker.core.pages.skeleton import (
     NOSCRIPT_BEGIN,
     NOSCRIPT_END,
     REFERENCES_AT,
-    room_for,
 )
 
 LANGUAGES = ("en", "de", "ru", "zh", "ar", "hi", "ja")
@@ -256,10 +252,7 @@ def test_the_pages_beside_it_change_nothing(kind: str) -> None:
 
 
 @kernel
-def _embed_one(data: Any, size: Any, tags: Any, references: Any, is_xml: Any) -> Any:
-    room = room_for(size, tags, references)
-    scan(np.int64(data.ctypes.data), np.int64(0), size, room, is_xml)
-    state = room.state
+def _embed_one(data: Any, state: Any) -> Any:
     table = state[REFERENCES_AT]
     data_page, data_size = page_of(data, state[DATA_BEGIN], state[DATA_END], DATA, table)
     plain, plain_size = page_of(data, state[NOSCRIPT_BEGIN], state[NOSCRIPT_END], NOSCRIPT, table)
@@ -269,8 +262,7 @@ def _embed_one(data: Any, size: Any, tags: Any, references: Any, is_xml: Any) ->
 
 def kernel_pages(page: bytes, is_xml: bool) -> list[bytes]:
     """What the kernel makes of what a page embeds."""
-    raw = np.frombuffer(bytearray(page + bytes(SLACK)), np.uint8)
-    found = _embed_one(raw, len(page), page.count(b"<"), REFERENCES, is_xml)
+    found = _embed_one(with_slack(page), scanned(page, is_xml).state)
     none = b"<article></article>"  # of a kind that the page has not
     return [b"" if made.tobytes().endswith(none) else bytes(made.tobytes()) for made in found]
 

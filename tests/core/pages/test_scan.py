@@ -29,6 +29,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tests.conftest import EXAMPLES, REPOSITORY, output_of
 from tests.core.pages.made_pages import reviewed_pages
@@ -39,7 +40,11 @@ from worker.core.compiled import kernel
 from worker.core.kernels.machine import SLACK
 from worker.core.pages import names
 from worker.core.pages import skeleton as k
+from worker.core.pages.buttons import read_buttons
 from worker.core.pages.characters import REFERENCES
+from worker.core.pages.cut import parts_hold_page
+from worker.core.pages.measures import grade_blocks, prose_before
+from worker.core.pages.region import cut_to_region, uncover
 from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 
@@ -79,7 +84,8 @@ nests = st.lists(
     ),
     max_size=60,
 ).map("".join)
-CANARY, MARK = 64, 0xA7  # elements before and behind each array
+CANARY = 64  # elements before and behind each array
+MARK, OTHER_MARK = 0xA7, 0x3C  # what stands there, and in the arrays themselves at first
 
 
 @kernel
@@ -88,11 +94,56 @@ def _scan_one(page: Any, size: Any, room: Any, is_xml: Any) -> Any:
 
 
 @kernel
-def _select_one(room: Any) -> Any:
-    return select(room)
+def _select_one(room: Any, as_far_as_parts: Any) -> Any:
+    # One kernel for both: each compiles for seconds, and most of the code is the same.
+    if not as_far_as_parts:
+        return select(room)
+    hidden = grade_blocks(room)
+    read_buttons(room)
+    uncover(room, hidden)
+    prose_before(room)
+    cut_to_region(room)
+    return parts_hold_page(room)
 
 
-def skeleton(page: bytes | str, is_xml: bool = False) -> tuple[k.Skeleton, str, list[list[int]]]:
+def with_slack(page: bytes) -> NDArray[np.uint8]:
+    """The bytes of a page as kernels read them: a few zeros stand behind it."""
+    return np.frombuffer(bytearray(page + bytes(SLACK)), np.uint8)
+
+
+def room_of(size: int, tags: int, mark: int) -> tuple[k.Skeleton, list[NDArray[Any]]]:
+    """
+    A Skeleton with no more room than a page of this size and so many '<' needs, and the arrays that
+    its own are parts of. All elements, also those before and behind each part, are the mark.
+    """
+    shapes = [(size * 5 // 4 + SLACK,), (tags + 2, k.BLOCK_COLUMNS), (tags + 2, k.NODE_COLUMNS),
+              (k.TITLE_MAX * 5 // 4 + SLACK,), (k.STACK_MAX, k.STACK_COLUMNS), (256,), (k.STATE_SIZE,)]  # fmt: skip
+    kinds = [np.uint8, np.int64, np.int64, np.uint8, np.int64, np.int64, np.int64]
+    wholes: list[NDArray[Any]] = [
+        np.full(np.prod(shape) + 2 * CANARY, mark, kind)
+        for shape, kind in zip(shapes, kinds, strict=True)
+    ]
+    arrays = (
+        whole[CANARY:-CANARY].reshape(shape) for whole, shape in zip(wholes, shapes, strict=True)
+    )
+    return k.Skeleton(*arrays, REFERENCES), wholes  # type: ignore[call-arg]
+
+
+def scanned(page: bytes, is_xml: bool = False) -> k.Skeleton:
+    """The room of a page that has been scanned, for kernels of what comes after."""
+    room, _ = room_of(len(page), page.count(b"<"), MARK)
+    _scan_one(with_slack(page), len(page), room, is_xml)
+    return room
+
+
+def parts_are_page(page: bytes) -> bool:
+    """Whether the selection finds that small parts of a page hold most of it."""
+    return bool(_select_one(scanned(page), True))
+
+
+def skeleton(
+    page: bytes | str, is_xml: bool = False, mark: int = MARK
+) -> tuple[k.Skeleton, str, list[list[int]]]:
     """
     What was read and selected of one page: its arrays, as far as in use, all its text, and its
     containers before the selection.
@@ -103,25 +154,13 @@ def skeleton(page: bytes | str, is_xml: bool = False) -> tuple[k.Skeleton, str, 
     raw = (
         page.decode("utf-8", "replace") if isinstance(page, bytes) else well_formed(page)
     ).encode()
-    tags = raw.count(b"<") + 2
-    shapes = [(len(raw) * 5 // 4 + SLACK,), (tags, k.BLOCK_COLUMNS), (tags, k.NODE_COLUMNS),
-              (k.TITLE_MAX * 5 // 4 + SLACK,), (k.STACK_MAX, k.STACK_COLUMNS), (256,), (k.STATE_SIZE,)]  # fmt: skip
-    kinds = [np.uint8, np.int64, np.int64, np.uint8, np.int64, np.int64, np.int64]
-    wholes = [
-        np.full(np.prod(shape) + 2 * CANARY, MARK, kind)
-        for shape, kind in zip(shapes, kinds, strict=True)
-    ]
-    arrays = (
-        whole[CANARY:-CANARY].reshape(shape) for whole, shape in zip(wholes, shapes, strict=True)
-    )
-    room = k.Skeleton(*arrays, REFERENCES)  # type: ignore[call-arg]
-    data = np.frombuffer(bytearray(raw + bytes(SLACK)), np.uint8)
-    text = _scan_one(data, len(raw), room, is_xml)
+    room, wholes = room_of(len(raw), raw.count(b"<"), mark)
+    text = _scan_one(with_slack(raw), len(raw), room, is_xml)
     columns = [k.N_PARENT, k.N_TAG, k.N_OWN, k.N_ABOVE, k.N_FIRST, k.N_END]
     read_nodes = room.nodes[: room.state[k.NODES], columns].tolist()
-    _select_one(room)
+    _select_one(room, False)
     assert all(
-        (whole[:CANARY] == MARK).all() and (whole[-CANARY:] == MARK).all() for whole in wholes
+        (whole[:CANARY] == mark).all() and (whole[-CANARY:] == mark).all() for whole in wholes
     ), page
     nodes, blocks, title = (int(room.state[at]) for at in (k.NODES, k.BLOCKS, k.TITLE_SIZE))
     cut = room._replace(
@@ -216,10 +255,24 @@ def test_the_scanner_equals_the_reference_on_long_pages() -> None:
         assert_same(page)
 
 
-@pytest.mark.slow
+def test_nothing_is_read_beyond_an_array_nor_before_it_is_written() -> None:
+    """Whatever stands there, what is read and selected of long random pages is the same."""
+    for page in random_pages(5 * EXAMPLES, random.randrange(1 << 32)):
+        looks = []
+        for mark in (MARK, OTHER_MARK):
+            found, text, nodes = skeleton(page, mark=mark)
+            arrays = (found.blocks, found.title, found.state[k.REGION : k.TEXT_BEGIN + 1])
+            looks.append((text, nodes, [array.tolist() for array in arrays]))
+        assert looks[0] == looks[1], page
+
+
+@pytest.mark.nightly
 def test_every_index_is_within_its_array() -> None:
     """
     With numba's checks of bounds compiled in, no random page reads or writes beyond an array's end.
+
+    In every run, the tests above show that nothing stands beyond an array that was not there before,
+    and that nothing there changes what is read.
 
     These kernels have a cache of their own, which is kept: they take longer to compile than to run.
     """
