@@ -85,8 +85,13 @@ if (
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-# A script of another environment, which has its packages.
-collect_ignore = ["benchmarks/archive/datatrove_stage.py"]
+collect_ignore = [
+    # A script of another environment, which has its packages.
+    "benchmarks/archive/datatrove_stage.py",
+    # Loads all kernels. On a new machine one process would compile them before its first test, and
+    # the others would wait for it.
+    "faults/loaded.py",
+]
 # For what has to happen some time: only what hangs reaches it, whatever else the machine does.
 EVENTUALLY_S = 300.0
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.cli.program import ARTICLE, defined, lines, page
+from tests.cli.program import ARTICLE, defined, lines, page, run
 from tests.cli.terminal import Started
 from tests.conftest import EVENTUALLY_S, REPOSITORY, deployed, free_ports
 from worker import signals
@@ -125,20 +125,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents = [page(n, text=f"{n} {ARTICLE} {n}", doc_id=f"doc-{n}") for n in range(1_000)]
     (folder / "documents.jsonl").write_text(lines(*documents))
     (folder / FEW).write_text(lines(*documents[:20]))
-    run_once(folder, "dedup", "documents.jsonl", "--output", "judged.jsonl")
+    run("dedup", folder / "documents.jsonl", "--output", folder / "judged.jsonl", "--quiet")
     assert (folder / "judged.jsonl").exists()
     return folder
-
-
-def run_once(folder: Path, *arguments: str) -> None:
-    """
-    Run a command to its end, so that its kernels are compiled.
-
-    A signal waits for the end of a compilation, which takes seconds on a machine that has no cache
-    yet.
-    """
-    with Started([*arguments], folder, terminal=False) as warming:
-        warming.run(400.0)
 
 
 @pytest.fixture(scope="module")
@@ -150,11 +139,14 @@ def full_folder(folder: Path) -> Path:
     (folder / "numbers").write_text(text)
     (folder / "pairs.tsv").write_text("doc-1\tdoc-2\t1\n")
     (folder / "few").write_text("1\n3\n")
-    run_once(folder, "find-all", "--input", "few", "--distance", "10", "--output", "out.jsonl")
-    run_once(folder, "find-clusters", "--documents", FEW, "--output", "out.jsonl")
-    run_once(folder, "nearest", "--to", "doc-1", FEW)
-    run_once(folder, "evaluate", FEW, "pairs.tsv")
-    run_once(folder, "tune", FEW)
+    # A signal waits for the end of a compilation, which takes seconds on a machine that has no cache
+    # yet: each kernel is compiled before, and kept.
+    few = folder / FEW
+    run("find-all", "--input", folder / "few", "--distance", "10")
+    run("find-clusters", "--documents", few)
+    run("nearest", "--to", "doc-1", few)
+    run("evaluate", few, folder / "pairs.tsv")
+    run("tune", few)
     (folder / ANSWERS).mkdir()
     return folder
 

@@ -70,21 +70,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # Forks a process for each command, so that most of a start is done once; behind its output stands
-# its exit code, with a word that no output has.
+# its exit code, with a word that no output has. The interpreter is not taken down, which would take
+# longer than the command.
 SESSION = """
 import json, os, sys
 import worker.cli
 import worker.shell.files.engine
 from worker.__main__ import main
+from worker.settings import Settings
+from worker.shell.runtime import kernels
 
+kernels.ready(Settings())
 word, commands = json.loads(sys.argv[1])
 for arguments in commands:
     sys.stdout.flush()
     process = os.fork()
     if not process:
         sys.argv = ["neardup", *arguments]
-        main()
-        sys.exit()
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     _, status = os.waitpid(process, 0)
     print(f"{word}{os.waitstatus_to_exitcode(status)}{word}", end="")
 """
