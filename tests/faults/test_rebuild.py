@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tomllib
 import uuid
 from typing import Any
 
 import pytest
 
-from tests.conftest import EVENTUALLY_S, plain_environment, variables
+from tests.conftest import plain_environment, variables
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
+from tests.faults.forked import ran
 from tests.faults.harness import Deployment
 from worker.settings import Settings
 from worker.shell.admin.verify import verify
@@ -30,17 +30,7 @@ def _neardup(
     deployment: Deployment, *command: str, **changed: Any
 ) -> subprocess.CompletedProcess[str]:
     values = {**deployment.values, "worker_id": "rebuilder", **changed}
-    return subprocess.run(
-        [sys.executable, "-m", "worker", *command],
-        env={
-            **plain_environment(),
-            **variables(values),
-        },
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=EVENTUALLY_S,
-    )
+    return ran(*command, environment={**plain_environment(), **variables(values)})
 
 
 def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:

@@ -5,12 +5,9 @@ old log's end.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tomllib
 import uuid
 from collections.abc import Sequence
@@ -19,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import EVENTUALLY_S, output_of, plain_environment
+from tests.conftest import plain_environment
 from tests.faults import cluster
 from tests.faults.chaos.checker import judge
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
+from tests.faults.forked import ran
 from tests.faults.harness import Deployment
 from worker.errors import StopError
 from worker.log.record import FORMAT_VERSION
@@ -36,28 +34,14 @@ from worker.shell.ports import LogEntry
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
 MESSAGES = 120
-KILLED = """
-import json, os, signal, sys
-from pathlib import Path
-from worker.settings import Settings
-from worker.shell.admin.renew import renew
-
-def on_step(step):
-    if step == sys.argv[3]:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-renew(Settings(**json.loads(sys.argv[1])), Path(sys.argv[2]), on_step)
-"""
 
 
 def _kill_after(step: RenewStep, deployment: Deployment, folder: Path) -> None:
     """Renew the log, and kill that after a step."""
     values = {**deployment.values, "worker_id": "renewer"}
-    command = [sys.executable, "-c", KILLED, json.dumps(values, default=str), str(folder), step]
-    done = subprocess.run(
-        command, check=False, env=plain_environment(), timeout=EVENTUALLY_S, capture_output=True
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    env = {**plain_environment(), **environment(values)}
+    done = ran(folder, step, environment=env, module="tests.faults.killed_renewal")
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def _printed(deployment: Deployment, folder: Path) -> dict[str, Any]:
@@ -68,14 +52,17 @@ def _printed(deployment: Deployment, folder: Path) -> dict[str, Any]:
 def _renewed(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same, with the settings of some workers."""
     env = {**plain_environment(), **environment({**values, "worker_id": "renewer"})}
-    command = sys.executable, "-m", "worker", "log", "renew", folder
-    return tomllib.loads(output_of(*command, env=env))
+    done = ran("log", "renew", folder, environment=env)
+    assert done.returncode == 0, done.stderr
+    return tomllib.loads(done.stdout)
 
 
 def _retired(deployment: Deployment, topic: str, *options: str) -> str:
     """Delete an old log by the command; return what it says."""
     env = {**plain_environment(), **environment(deployment.values)}
-    return output_of(sys.executable, "-m", "worker", "log", "retire", topic, *options, env=env)
+    done = ran("log", "retire", topic, *options, environment=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _switch(deployment: Deployment, settings: dict[str, Any]) -> None:

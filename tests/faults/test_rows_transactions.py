@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +12,10 @@ import orjson
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.conftest import EVENTUALLY_S, free_ports, plain_environment, variables
+from tests.conftest import free_ports, plain_environment, variables
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
+from tests.faults.forked import ran
 from tests.faults.harness import Deployment
 from worker.shell.admin.verify import verify
 from worker.shell.admin.watch import GroupWatch
@@ -70,17 +70,7 @@ def _plain(deployment: Deployment) -> Producer:
 
 def _rebuild(deployment: Deployment) -> subprocess.CompletedProcess[str]:
     values = {**deployment.values, "worker_id": "rebuilder", "max_distance": 6}
-    return subprocess.run(
-        [sys.executable, "-m", "worker", "rebuild"],
-        env={
-            **plain_environment(),
-            **variables(values),
-        },
-        capture_output=True,
-        text=True,
-        timeout=EVENTUALLY_S,
-        check=False,
-    )
+    return ran("rebuild", environment={**plain_environment(), **variables(values)})
 
 
 def _lag(port: int) -> int:

@@ -9,7 +9,6 @@ import base64
 import json
 import re
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -30,8 +29,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from tests.conftest import REPOSITORY, output_of, variables
+from tests.conftest import REPOSITORY, variables
 from tests.faults.crawl import crawl
+from tests.faults.forked import ran
 from tests.faults.harness import Deployment
 from worker.devkit.broker import EmbeddedKafka, Extras, Runtime
 from worker.errors import StopError
@@ -314,9 +314,9 @@ def _run(deployment: Deployment, login: dict[str, Any], *command: str) -> str:
     """Run a command of neardup's with this login; return what it prints."""
     values = {**deployment.values, **login}
     given = {"PATH": "/usr/bin:/bin", **variables(values)}
-    return output_of(
-        sys.executable, "-m", "worker", *command, cwd=REPOSITORY, env=given, timeout=300
-    )
+    done = ran(*command, environment=given)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_each_command_works_with_exactly_its_acls(
@@ -426,15 +426,8 @@ def test_who_may_not_write_documents_is_told_so(
         acl = Acl("feed", "topic", "documents", "Describe")
         _grant(deployment, "looks", [acl, acl._replace(operation="DescribeConfigs")])
         values = {**deployment.values, **_login(secure, certificates, "looks")}
-        fed = subprocess.run(
-            [sys.executable, "-m", "worker", "feed", "--quiet", documents],
-            env={"PATH": "/usr/bin:/bin", **variables(values), "NEARDUP_LOG_FORMAT": "auto"},
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        given = {"PATH": "/usr/bin:/bin", **variables(values), "NEARDUP_LOG_FORMAT": "auto"}
+        fed = ran("feed", "--quiet", documents, environment=given)
         last = fed.stderr.splitlines()[-1]
         assert fed.returncode == 1 and "Traceback" not in fed.stderr, fed.stderr
         assert last.startswith("neardup: writing to ") and "denied" in last, fed.stderr
