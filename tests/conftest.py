@@ -81,8 +81,11 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A broker lives for minutes here: Java's quick compiler alone starts it in 60 % of the processor
-# time.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+# time. Another seventh goes without the proof that the classes in Kafka's jars are well formed.
+os.environ.setdefault(
+    "JAVA_TOOL_OPTIONS",
+    "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 collect_ignore = [
