@@ -5,7 +5,6 @@ happens.
 
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import json
@@ -16,6 +15,7 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -122,8 +122,7 @@ def crawl(folder: Path, seed: int = 1) -> Path:
     """
     draw = random.Random(seed)
     pool = [" ".join(random_words(draw, 60)) for _ in range(12)]
-    source = folder / "in"
-    source.mkdir(parents=True)
+    source = write_inputs(folder)
     write_sample_crawl(source / "a.warc.gz", 120, seed=seed)
     (source / "a.truth.jsonl").unlink()
 
@@ -180,8 +179,7 @@ def test_documents_that_stay_are_those_of_dedup(tmp_path: Path) -> None:
     A file for each input, byte for byte; the others, and revisit records, too. Which of a cluster
     is preferred is compared in `test_archive_steps.py`.
     """
-    source = tmp_path / "in"
-    source.mkdir()
+    source = write_inputs(tmp_path)
     for number in range(3):
         write_sample_crawl(source / f"{number}.warc.gz", 80, seed=number % 2)
         (source / f"{number}.truth.jsonl").unlink()
@@ -209,10 +207,10 @@ def test_documents_that_stay_are_those_of_dedup(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_an_input_of_the_longest_name_has_kept_documents(tmp_path: Path) -> None:
     """Its number and the mark of an unfinished file are added; the name is cut between characters."""
-    source = tmp_path / "in"
-    source.mkdir()
     name = f"{'é' * 120}.jsonl.gz"
-    (source / name).write_bytes(gzip.compress(b'{"doc_id": "a", "text": "one short text"}\n'))
+    (write_inputs(tmp_path) / name).write_bytes(
+        gzip.compress(b'{"doc_id": "a", "text": "one short text"}\n')
+    )
     archive(tmp_path / "out", "--keep", "new")
     (kept,) = (tmp_path / "out" / "kept").iterdir()
     assert kept.name.startswith("000000-é") and kept.name.endswith("é.jsonl.gz")
@@ -255,6 +253,22 @@ class Killed(BaseException):
     """What nothing catches, as nothing catches SIGKILL."""
 
 
+def kill_behind(
+    module: object, step: str, arguments: Sequence[object], *, is_before: bool = False
+) -> None:
+    """Run a command that is killed when it has done a step, or before it does it."""
+    do = getattr(module, step)
+
+    def killed(*given: Any, **named: Any) -> None:
+        if not is_before:
+            do(*given, **named)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(module, step, killed)
+        run(*arguments)
+
+
 def snapshots_in(folder: Path) -> dict[str, bytes]:
     """Return the snapshots of a state by their names."""
     return {path.name: path.read_bytes() for path in folder.glob("snapshot-*")}
@@ -268,6 +282,15 @@ def known_in(folder: Path) -> dict[str, Any]:
         del header["runs"]
         contents[path.name] = header, {name: column.tobytes() for name, column in arrays.items()}
     return contents
+
+
+def write_inputs(folder: Path, **files: Sequence[dict[str, Any] | str]) -> Path:
+    """Write lines to files of the folder `in`, which are called `NAME.jsonl`; return the folder."""
+    source = folder / "in"
+    source.mkdir(parents=True)
+    for name, documents in files.items():
+        (source / f"{name}.jsonl").write_text(lines(*documents))
+    return source
 
 
 def days(folder: Path) -> list[Path]:
@@ -291,21 +314,13 @@ def judged_again(state: Path, source: Path, target: Path) -> Counter[str]:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_run_goes_on_from_no_state_that_another_run_has_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_from_no_state_that_another_run_has_changed(tmp_path: Path) -> None:
     """Although the other run's snapshot has the name of its own; nothing is lost."""
     first, ours, theirs = days(tmp_path)
     state, output = tmp_path / "state", tmp_path / "out"
     judged_again(state, first, tmp_path / "first")
     arguments = ("archive", "--input", ours, "--state", state, "--threads", "1", "--output")
-
-    def killed(*_: object, **__: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(steps, "write_verdicts", killed)
-        run(*arguments, output)
+    kill_behind(steps, "write_verdicts", (*arguments, output), is_before=True)
     before = snapshots_in(state)
     assert judged_again(state, theirs, tmp_path / "theirs") == {"new": 10}
     after = snapshots_in(state)
@@ -345,7 +360,7 @@ def test_a_run_is_known_to_its_state_in_any_folder_and_to_dedup(tmp_path: Path) 
 
 @pytest.mark.usefixtures("here")
 def test_a_run_interrupted_at_its_end_knows_that_the_state_has_its_originals(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """
     Also when another run has gone on from them: it ends well, and the state has the originals of
@@ -354,15 +369,7 @@ def test_a_run_interrupted_at_its_end_knows_that_the_state_has_its_originals(
     _, ours, theirs = days(tmp_path)
     state, output = tmp_path / "state", tmp_path / "out"
     arguments = ("archive", "--input", ours, "--state", state, "--threads", "1", "--output")
-    keep = Run.keep_state
-
-    def killed(*given: Any) -> None:
-        keep(*given)
-        raise Killed
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Run, "keep_state", killed)
-        run(*arguments, output)
+    kill_behind(Run, "keep_state", (*arguments, output))
     assert judged_again(state, theirs, tmp_path / "theirs") == {"new": 10}
     after = snapshots_in(state)
     run(*arguments, output)
@@ -398,42 +405,6 @@ def test_a_loaded_state_stays_what_it_was_whatever_runs_make_of_the_folder(tmp_p
             assert reasons(again, unknown) == {None}
 
 
-def run_until_it_ends(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> Counter[str]:
-    """
-    Run a command that ends before a file has its name, again and again, killed or by a full disk.
-
-    Returns:
-        how often it ended by which of both.
-    """
-    rename, draw, left = Path.replace, random.Random(7), [0]
-    errors = {"kill": Killed(), "disk": OSError(errno.ENOSPC, "No space left on device")}
-    why = "kill"
-
-    def replace(path: Path, target: Path) -> Path:
-        left[0] -= 1
-        if not left[0]:
-            raise errors[why]
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "replace", replace)
-    monkeypatch.setattr(Path, "rename", replace)
-    ends = Counter[str]()
-    left[0] = 2  # between run.json and the copy of the base
-    while True:
-        try:
-            result = CliRunner().invoke(app, arguments)
-        except Killed:
-            assert why == "kill"
-        else:
-            if result.exit_code == 0:
-                return ends
-            assert why == "disk"
-            assert re.search("No space left on device|free some space", str(result.exception))
-        ends[why] += 1
-        left[0] = draw.randrange(1, 9)
-        why = draw.choice([*errors])
-
-
 def inputs_and_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Make what two runs need to be compared byte for byte: inputs, one time for both, and two equal
@@ -446,23 +417,6 @@ def inputs_and_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for state in ("state", "whole_state"):
         given = ("--state", tmp_path / state, "--output", tmp_path / "known.verdicts")
         run("dedup", tmp_path / "known.jsonl", *given)
-
-
-@pytest.mark.usefixtures("here")
-def test_a_run_that_ends_anywhere_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    Again and again, before a file has its name: what comes in the end is the same, byte for byte.
-    """
-    inputs_and_states(tmp_path, monkeypatch)
-    options = ("--format", "jsonl", "--keep", "new", "--batch-documents-max", "40")
-    whole, output = tmp_path / "whole", tmp_path / "out"
-    archive(whole, *options, "--state", tmp_path / "whole_state")
-    given_again = command(output, *options, "--state", tmp_path / "state")
-    ends = run_until_it_ends(monkeypatch, given_again)
-    assert min(ends["kill"], ends["disk"]) > 2
-    assert files(output) == files(whole)
-    assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")
-    assert not [*output.rglob("*.part")]
 
 
 @pytest.mark.usefixtures("here")
@@ -486,9 +440,8 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     Other options or inputs (`test_runs.py` has all facts), rules that need an order; a folder of
     something else; what is missing. It stays as it was.
     """
-    source, output = tmp_path / "in", tmp_path / "out"
-    source.mkdir()
-    (source / "b.jsonl").write_text(lines(page(1, text=ARTICLE), page(2, text=OTHER)))
+    source = write_inputs(tmp_path, b=[page(1, text=ARTICLE), page(2, text=OTHER)])
+    output = tmp_path / "out"
     archive(output, "--format", "jsonl")
     before = files(output)
     for options, reason in (
@@ -662,8 +615,7 @@ def test_each_step_shows_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
         progress, "Console", lambda **_: Console(file=screen, force_terminal=True, width=120)
     )
     monkeypatch.setenv("TERM", "xterm")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.jsonl").write_text(lines(*(page(n, text=ARTICLE) for n in range(40))))
+    write_inputs(tmp_path, a=[page(n, text=ARTICLE) for n in range(40)])
     archive(tmp_path / "out")
     for step, unit in (("rows", "kB"), ("judge", "documents"), ("verdicts", "documents")):
         assert re.search(rf"{step} .*100%.* [0-9,.]+ {unit}", screen.getvalue())
@@ -678,9 +630,7 @@ def test_a_pipe_among_the_inputs_is_refused(tmp_path: Path) -> None:
     By its name, in a folder and by a pattern: nothing waits for a writer, and nothing is left out
     silently.
     """
-    source = tmp_path / "in"
-    source.mkdir()
-    (source / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    source = write_inputs(tmp_path, a=[page(1, text=ARTICLE)])
     os.mkfifo(source / "pipe.jsonl")
     for name in (source, source / "pipe.jsonl", source / "*"):
         said = run("archive", "--input", name, "--output", tmp_path / "out", code=1)
@@ -695,8 +645,7 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
     Kept documents go under it; the run goes on; damage, dead letters and errors of tasks show it
     escaped.
     """
-    source, output = tmp_path / "in", tmp_path / "out"
-    source.mkdir()
+    source, output = write_inputs(tmp_path), tmp_path / "out"
     odd = source / "caf\udce9.jsonl"  # as Python has a name with the byte E9
     shown = str(odd.resolve()).replace("\udce9", "\\udce9")
     documents = [page(1, text=ARTICLE), page(2, text=OTHER)]
@@ -717,8 +666,7 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_a_link_is_read_and_kept_under_its_own_name(tmp_path: Path) -> None:
     """A table is known by its name, which its target need not have. The target may be anywhere."""
-    source, output = tmp_path / "in", tmp_path / "out"
-    source.mkdir()
+    source, output = write_inputs(tmp_path), tmp_path / "out"
     (tmp_path / "5f3a9c").write_text(f'doc_id,text\na,"{ARTICLE}"\nb,"{OTHER}"\n')
     (source / "articles.csv").symlink_to(tmp_path / "5f3a9c")
     assert summary(archive(output, "--keep", "new", "--json"))["kept"] == 2
@@ -728,8 +676,7 @@ def test_a_link_is_read_and_kept_under_its_own_name(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_what_is_kept_stays_whatever_the_input_is_called(tmp_path: Path) -> None:
     """At the end of a run, and of the same run repeated, only unfinished files are removed."""
-    source, output = tmp_path / "in", tmp_path / "out"
-    source.mkdir()
+    source, output = write_inputs(tmp_path), tmp_path / "out"
     (source / "crawl.part").write_text(lines(page(1, text=ARTICLE)))
     for _ in range(2):
         archive(output, "--keep", "new")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import random
 import re
@@ -9,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,12 @@ from tests.shell.test_archive import (
     files,
     here,  # noqa: F401  # a fixture
     inputs_and_states,
+    kill_behind,
     known_in,
     run,
     told,
     verdicts,
+    write_inputs,
 )
 from worker.cli import app
 from worker.core import planner
@@ -57,11 +60,16 @@ def in_legs(here: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
 class TwiceEngine(LocalEngine):
     """An engine that loses the first run of each task after it has done its work."""
 
-    def _map(
-        self, parts: int, function: Any, schema: str, tell: Callable[[], None]
-    ) -> list[dict[str, Any]]:
-        super()._map(parts, function, schema, tell)
-        return super()._map(parts, function, schema, tell)
+    def _map(self, *task: Any) -> list[dict[str, Any]]:
+        super()._map(*task)
+        return super()._map(*task)
+
+
+def as_dedup(folder: Path, *options: object) -> list[dict[str, Any]]:
+    """Return the verdicts of the run in `out`, which are those of `dedup` over the same files."""
+    found = told(verdicts(folder / "out"))
+    assert found == told(dedup(folder, *options))
+    return found
 
 
 @contextmanager
@@ -112,19 +120,17 @@ def test_legs_say_what_dedup_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     archive(output, *LEGS)
     assert len([*(output / "done").glob("judge-*.json")]) > 2
     assert len([*(output / "done").glob("ask-*.json")]) > 6
-    assert told(verdicts(output)) == told(dedup(tmp_path, *SMALL))
+    as_dedup(tmp_path, *SMALL)
     assert not [*(output / "judge").glob("leg-*")]
 
 
 class AtOnceEngine(LocalEngine):
     """An engine that runs each task twice at the same time, as if it took the first one for lost."""
 
-    def _map(
-        self, parts: int, function: Any, schema: str, tell: Callable[[], None]
-    ) -> list[dict[str, Any]]:
+    def _map(self, *task: Any) -> list[dict[str, Any]]:
         run_parts = super()._map
         with ThreadPoolExecutor(2) as pool:
-            both = [pool.submit(run_parts, parts, function, schema, tell) for _ in range(2)]
+            both = [pool.submit(run_parts, *task) for _ in range(2)]
         # One of two judges may be refused. An engine that runs it again goes on with the other.
         return min((one.result() for one in both), key=_refused)
 
@@ -159,59 +165,64 @@ class NamingEngine(LocalEngine):
 
 
 @pytest.mark.usefixtures("in_legs")
-def test_a_run_that_is_killed_at_each_rename_goes_on(
+def test_a_run_that_ends_at_each_rename_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    The command and all kinds of tasks, before and behind each file that gets its name, from a
-    state: documents, verdicts and state are those of one run without legs.
+    Killed or by a full disk, the command and all kinds of tasks, before and behind each file that
+    gets its name, from a state: documents, verdicts and state are those of one run without legs,
+    byte for byte.
     """
+    monkeypatch.setattr(planner, "LEG_ROWS_MAX", 160)  # a judge has snapshots within its leg, too
+    monkeypatch.setattr(planner, "SLICE_ROWS_MAX", 80)
     inputs_and_states(tmp_path, monkeypatch)
     options = ("--keep", "new", "--prefer", "longest", "--format", "jsonl", "--duplicates", *SMALL)
     whole, output = tmp_path / "whole", tmp_path / "out"
     archive(whole, *options, "--state", tmp_path / "whole_state")
     monkeypatch.setattr(steps, "engine", lambda *_: nullcontext(NamingEngine()))
     in_legs = command(output, *options, "--state", tmp_path / "state", "--task-memory", "1G")
-    kills = kill_at_each_rename(monkeypatch, in_legs, lambda: NamingEngine.step)
-    assert set(kills) == {"command", "rows", "ask", "judge", "verdicts", "choose", "copy"}
-    assert min(kills.values()) > 1
+    ends = end_at_each_rename(monkeypatch, in_legs, lambda: NamingEngine.step)
+    assert set(ends) == {"command", "rows", "ask", "judge", "verdicts", "choose", "copy"}
+    assert min(ends.values()) > 1
     assert files(output) == files(whole)
     assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")
     assert not [*output.rglob("*.part")]
 
 
-def kill_at_each_rename(
+def end_at_each_rename(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], step: Callable[[], str]
 ) -> Counter[str]:
     """
-    Run a command until it ends, killed before each file that has not had its name before gets it.
+    Run a command until it ends well. It ends before each file that has not had its name before gets
+    it: it is killed, or the disk is full, in turn.
 
-    So it is killed behind each such file, too: before the next one.
+    So it ends behind each such file, too: before the next one.
 
     Returns:
-        how often it was killed in which step.
+        how often it ended in which step.
     """
     rename = Path.replace
     seen = set[str]()
-    kills = Counter[str]()
+    ends = Counter[str]()
 
     def replace(path: Path, target: Path) -> Path:
         if str(target) in seen:
             return rename(path, target)
         seen.add(str(target))
-        kills[step()] += 1
-        raise Killed
+        ends[step()] += 1
+        if len(seen) % 2:
+            raise Killed
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", replace)
     monkeypatch.setattr(Path, "rename", replace)
     while True:
         NamingEngine.step = "command"
-        try:
+        with suppress(Killed):
             result = CliRunner().invoke(app, arguments)
-        except Killed:
-            continue
-        assert result.exit_code == 0, result.exception
-        return kills
+            if result.exit_code == 0:
+                return ends
+            assert re.search("No space left on device|free some space", str(result.exception))
 
 
 @pytest.mark.usefixtures("in_legs")
@@ -237,8 +248,7 @@ def test_the_files_of_the_last_leg_go_after_a_kill(
 @pytest.mark.usefixtures("in_legs")
 def test_a_name_that_a_document_gets_can_be_that_of_an_original_outside(tmp_path: Path) -> None:
     """Two inputs have an id, so one gets another, which an earlier document has: that one leaves."""
-    source = tmp_path / "in"
-    source.mkdir()
+    source = write_inputs(tmp_path)
     many = [" ".join(random_words(random.Random(seed), 40)) for seed in range(160)]
 
     def write(first: str) -> None:
@@ -256,8 +266,7 @@ def test_a_name_that_a_document_gets_can_be_that_of_an_original_outside(tmp_path
     [name] = [line["doc_id"] for line in told(dedup(tmp_path)) if line["doc_id"].startswith("1-")]
     write(name)
     archive(tmp_path / "out", *LEGS)
-    found = told(verdicts(tmp_path / "out"))
-    assert found == told(dedup(tmp_path, *SMALL))
+    found = as_dedup(tmp_path, *SMALL)
     assert [line["verdict"] for line in found[-2:]] == ["new", "new"]
 
 
@@ -268,10 +277,21 @@ def random_texts(count: int) -> list[str]:
 
 def write_in_tens(folder: Path, documents: Sequence[dict[str, Any]]) -> None:
     """Write documents to the folder `in`, in their order, ten to a file."""
-    (folder / "in").mkdir()
-    for first in range(0, len(documents), 10):
-        path = folder / "in" / f"{first:03}.jsonl"
-        path.write_text(lines(*documents[first : first + 10]))
+    begins = range(0, len(documents), 10)
+    write_inputs(folder, **{f"{first:03}": documents[first : first + 10] for first in begins})
+
+
+def note_indexes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Return a list that gets, of each judge that begins, its originals and those in its index."""
+    indexed = list[tuple[int, int]]()
+
+    class Counting(FileEngine):
+        def __init__(self, replica: Replica, *given: Any) -> None:
+            super().__init__(replica, *given)
+            indexed.append((replica.documents, len(replica.judge.held.index)))
+
+    monkeypatch.setattr(tasks, "FileEngine", Counting)
+    return indexed
 
 
 @pytest.mark.usefixtures("in_legs")
@@ -280,14 +300,7 @@ def test_originals_whose_documents_have_no_names_are_outside(
 ) -> None:
     """Their doc_ids are made of place and content, so no later row has one: no index holds them."""
     write_in_tens(tmp_path, [{"text": text} for text in random_texts(200)])
-    indexed = []
-
-    class Counting(FileEngine):
-        def __init__(self, replica: Replica, *given: Any) -> None:
-            super().__init__(replica, *given)
-            indexed.append((replica.documents, len(replica.judge.held.index)))
-
-    monkeypatch.setattr(tasks, "FileEngine", Counting)
+    indexed = note_indexes(monkeypatch)
     archive(tmp_path / "out", *LEGS)
     assert len(indexed) == 3
     assert all(held > 60 for held, _ in indexed[1:])
@@ -314,7 +327,7 @@ def test_a_leg_is_shorter_where_many_of_its_originals_may_leave(
     shares = [leg["stop"] - leg["begin"] for leg in planned if leg]
     assert max(taken) > 1e9
     assert shares[0] == 35
-    assert told(verdicts(tmp_path / "out")) == told(dedup(tmp_path, "--batch-documents-max", "10"))
+    as_dedup(tmp_path, "--batch-documents-max", "10")
 
 
 @pytest.mark.usefixtures("in_legs")
@@ -327,12 +340,10 @@ def test_an_original_leaves_for_a_row_behind_the_leg_s_share(
     pages = [page(n, doc_id=f"a{n}", text=text) for n, text in enumerate(texts[:200])]
     pages[195] = page(195, doc_id="a3", text=texts[195])
     pages[197] = page(197, doc_id="a197", text=f"{texts[3]} and more")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.jsonl").write_text(lines(*pages))
+    write_inputs(tmp_path, a=pages)
     options = ("--batch-documents-max", "50")
     archive(tmp_path / "out", *LEGS[:-2], *options)
-    found = told(verdicts(tmp_path / "out"))
-    assert found == told(dedup(tmp_path, *options))
+    found = as_dedup(tmp_path, *options)
     assert {line["verdict"] for line in found} == {"new"}
 
 
@@ -347,36 +358,22 @@ def test_originals_that_all_stay_inside_do_not_end_the_slices(
     named = [page(n, doc_id=f"b{n}", text=texts[20 + n]) for n in range(60)]
     again = [page(n, doc_id=str(n), text=texts[80 + n]) for n in range(20)]
     copies = [page(n, doc_id=f"c{n}", text=f"{texts[25 + n]} and more") for n in range(10)]
-    (tmp_path / "in").mkdir()
-    for name, pages in zip("abc", (numbered, named, again + copies), strict=True):
-        (tmp_path / "in" / f"{name}.jsonl").write_text(lines(*pages))
+    write_inputs(tmp_path, a=numbered, b=named, c=again + copies)
     archive(tmp_path / "out", *LEGS)
-    found = told(verdicts(tmp_path / "out"))
-    assert found == told(dedup(tmp_path, *SMALL))
+    found = as_dedup(tmp_path, *SMALL)
     assert sum(line["verdict"] == "duplicate" for line in found) == len(copies)
 
 
 @pytest.mark.usefixtures("in_legs")
-def test_the_limit_may_change_whenever_a_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_limit_may_change_whenever_a_run_goes_on(tmp_path: Path) -> None:
     """None in its first leg, one in the next, none in the rest, another when it has ended."""
     crawl(tmp_path)
     output = tmp_path / "out"
     unlimited = ("--format", "jsonl", "--quiet", *SMALL)
-
-    for limit, module, step in ((unlimited, tasks, "_save"), (LEGS, steps, "ask_rows")):
-        do = getattr(module, step)
-
-        def killed(*given: Any, do: Any = do, **named: Any) -> None:
-            do(*given, **named)
-            raise Killed
-
-        with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(module, step, killed)
-            CliRunner().invoke(app, command(output, *limit))
+    kill_behind(tasks, "_save", command(output, *unlimited))
+    kill_behind(steps, "ask_rows", command(output, *LEGS))
     archive(output, *unlimited)
-    assert told(verdicts(output)) == told(dedup(tmp_path, *SMALL))
+    as_dedup(tmp_path, *SMALL)
     before = files(output)
     archive(output, *unlimited, "--task-memory", "2G")
     assert files(output) == before
@@ -405,7 +402,7 @@ def test_answers_behind_the_last_snapshot_are_replaced(
     monkeypatch.setattr(planner, "LEG_ROWS_MAX", 30)
     archive(output, *LEGS)
     assert left - {path.name for path in (output / "judge").glob("answers-*")}
-    assert told(verdicts(output)) == told(dedup(tmp_path, *SMALL))
+    as_dedup(tmp_path, *SMALL)
 
 
 @pytest.mark.usefixtures("in_legs")
@@ -416,35 +413,23 @@ def test_the_originals_of_a_state_are_outside_from_the_first_row_on(
     texts = random_texts(50)
     earlier = tmp_path / "earlier.jsonl"
     earlier.write_text(lines(*(page(n, text=text) for n, text in enumerate(texts))))
-    (tmp_path / "in").mkdir()
-    copies = (page(100 + n, text=f"{text} and more") for n, text in enumerate(texts[:20]))
-    (tmp_path / "in" / "a.jsonl").write_text(lines(*copies))
+    copies = [page(100 + n, text=f"{text} and more") for n, text in enumerate(texts[:20])]
+    write_inputs(tmp_path, a=copies)
     for state in ("state", "expected_state"):
         given = ("--state", tmp_path / state, "--output", tmp_path / "v")
         run("dedup", earlier, *given)
-    indexed = []
-
-    class Counting(FileEngine):
-        def __init__(self, replica: Replica, *given: Any) -> None:
-            super().__init__(replica, *given)
-            indexed.append((replica.documents, len(replica.judge.held.index)))
-
-    monkeypatch.setattr(tasks, "FileEngine", Counting)
+    indexed = note_indexes(monkeypatch)
     archive(tmp_path / "out", *LEGS, "--state", tmp_path / "state")
-    found = told(verdicts(tmp_path / "out"))
+    found = as_dedup(tmp_path, *SMALL, "--state", tmp_path / "expected_state")
     assert indexed == [(50, 0), (50, 0)]
-    assert found == told(dedup(tmp_path, *SMALL, "--state", tmp_path / "expected_state"))
     assert [line["verdict"] for line in found] == 20 * ["duplicate"]
 
 
 @pytest.mark.usefixtures("in_legs")
 def test_a_run_has_the_legs_and_slices_that_were_planned(tmp_path: Path) -> None:
     """By one function, for as many documents and originals."""
-    texts = random_texts(200)
-    (tmp_path / "in").mkdir()
-    for first in range(0, 200, 10):  # doc_ids are looked up by row group, and so by file
-        pages = (page(n, text=texts[n]) for n in range(first, first + 10))
-        (tmp_path / "in" / f"{first:03}.jsonl").write_text(lines(*pages))
+    pages = [page(n, text=text) for n, text in enumerate(random_texts(200))]
+    write_in_tens(tmp_path, pages)  # doc_ids are looked up by row group, and so by file
     archive(tmp_path / "out", *LEGS[:-1], "10")  # legs of 70 rows end with a record of 10
     of = Run.load(tmp_path / "out")
     judged = of.results("judge")
@@ -481,7 +466,7 @@ def test_a_limit_that_is_outgrown_is_told_when_it_is_and_a_larger_one_goes_on(
     assert int(least[:-1]) > int(limit[:-1])
     archive(output, *options, "--task-memory", least)
     assert answers and all(path.read_bytes() == data for path, data in answers.items())
-    assert told(verdicts(output)) == told(dedup(tmp_path, *SMALL))
+    as_dedup(tmp_path, *SMALL)
 
 
 @pytest.mark.usefixtures("in_legs")
@@ -496,14 +481,10 @@ def test_url_rules_hold_across_legs(tmp_path: Path) -> None:
         page(100 + n, url=f"https://A.example:443/{n}/?sid={n}", text=texts[80 + n])
         for n in range(80)
     ]
-    source = tmp_path / "in"
-    source.mkdir()
-    (source / "a.jsonl").write_text(lines(*first))
-    (source / "b.jsonl").write_text(lines(*again))
+    write_inputs(tmp_path, a=first, b=again)
     archive(tmp_path / "out", *LEGS, "--definition", rules)
-    found = told(verdicts(tmp_path / "out"))
+    found = as_dedup(tmp_path, *SMALL, "--definition", rules)
     assert len([*(tmp_path / "out" / "done").glob("judge-*.json")]) == 2
-    assert found == told(dedup(tmp_path, *SMALL, "--definition", rules))
     formers = [line["former_version"]["url"] for line in found[80:]]
     assert formers == [f"https://a.example/{n}" for n in range(80)]
 
@@ -516,9 +497,7 @@ def test_limits_that_mean_nothing_are_refused(
     One that is too small for any index, before anything is read or written, also when a run goes on
     or has ended; one for an exact search; one for more prefixes than can be counted.
     """
-    source = tmp_path / "in"
-    source.mkdir()
-    (source / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    write_inputs(tmp_path, a=[page(1, text=ARTICLE)])
     output = tmp_path / "out"
     exact = tmp_path / "exact.toml"
     exact.write_text('search_mode = "exact"\n')
@@ -546,9 +525,7 @@ def test_a_limit_too_small_for_the_chosen_search_is_refused_before_the_first_leg
     The number of documents chooses the search, which can need more than the one that has the least;
     a state has chosen it, so the limit is refused before anything is read.
     """
-    source = tmp_path / "in"
-    source.mkdir()
-    (source / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    source = write_inputs(tmp_path, a=[page(1, text=ARTICLE)])
     state: tuple[object, ...] = ()
     if has_state:
         state = "--state", tmp_path / "state"
@@ -579,10 +556,7 @@ def test_a_judge_that_is_lost_at_its_end_leaves_the_numbers_of_its_originals(
     stays = [page(n, doc_id=f"a{n}", text=texts[n]) for n in range(60)]
     versions = [page(100 + n, doc_id=f"v{n % 10}", text=texts[60 + n]) for n in range(100)]
     copies = [page(300 + n, doc_id=f"c{n}", text=f"{texts[n]} and more") for n in range(60)]
-    (tmp_path / "in").mkdir()
-    for name, pages in (("a", versions[:10] + stays + versions[10:]), ("b", copies)):
-        (tmp_path / "in" / f"{name}.jsonl").write_text(lines(*pages))
+    write_inputs(tmp_path, a=versions[:10] + stays + versions[10:], b=copies)
     archive(tmp_path / "out", *LEGS)
-    found = told(verdicts(tmp_path / "out"))
-    assert found == told(dedup(tmp_path, *SMALL))
+    found = as_dedup(tmp_path, *SMALL)
     assert sum(line["verdict"] == "duplicate" for line in found) == len(copies)
