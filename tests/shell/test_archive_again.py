@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import OTHER, lines
-from tests.shell.test_archive import crawl, files, here, run, snapshots_in
+from tests.cli.program import OTHER
+from tests.shell.test_archive import crawl, files, here, run, snapshots_in, write_inputs
 from worker.shell.files.state import RunState
 
 __all__ = ["here"]  # a fixture
@@ -83,15 +83,17 @@ def test_a_state_that_is_gone_gets_the_run_again(tmp_path: Path, arguments: list
     assert "judge has lost its snapshots, and the state" in run(*arguments, code=1)
 
 
+def later_run(folder: Path, arguments: list[object]) -> list[object]:
+    """The same command over a document that comes later, with a folder of its own."""
+    source = write_inputs(folder / "more", a=[{"doc_id": "later", "text": f"{OTHER} And later."}])
+    return [*arguments[:2], source, arguments[3], folder / "more" / "out", *arguments[5:]]
+
+
 def test_a_later_run_of_a_state_that_is_gone_gets_it_whole(
     tmp_path: Path, arguments: list[object]
 ) -> None:
     """The last snapshot has the documents of the runs before; an earlier run changes nothing then."""
-    more = tmp_path / "more" / "in"
-    more.mkdir(parents=True)
-    (more / "a.jsonl").write_text(lines({"doc_id": "later", "text": f"{OTHER} And later."}))
-    later = [*arguments]
-    later[2], later[4] = more, tmp_path / "more" / "out"
+    later = later_run(tmp_path, arguments)
     run(*later)
     state = tmp_path / "state"
     before = snapshots_in(state)
@@ -108,13 +110,8 @@ def test_a_state_that_has_begun_anew_is_not_said_to_have_the_run(
 ) -> None:
     """Another run has begun it since it was removed; a run that it may have forgotten is done."""
     state = tmp_path / "state"
-    more = tmp_path / "more" / "in"
-    more.mkdir(parents=True)
-    (more / "a.jsonl").write_text(lines({"doc_id": "later", "text": f"{OTHER} And later."}))
-    other = [*arguments]
-    other[2], other[4] = more, tmp_path / "more" / "out"
     shutil.rmtree(state)
-    run(*other)
+    run(*later_run(tmp_path, arguments))
     begun = snapshots_in(state)
     assert f"{state} has changed since the run in {tmp_path / 'out'} began" in run(
         *arguments, code=1

@@ -22,6 +22,7 @@ from tests.shell.test_archive import (
     summary,
     told,
     verdicts,
+    write_inputs,
 )
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.shell.archive import run as run_module
@@ -69,8 +70,7 @@ def test_the_kept_documents_of_a_zip_are_an_archive(tmp_path: Path, name: str) -
     """
     plain = tmp_path / "plain.warc.gz"
     write_sample_crawl(plain, 40, seed=2)
-    (tmp_path / "in").mkdir()
-    with zipfile.ZipFile(tmp_path / "in" / name, "w") as zipped:
+    with zipfile.ZipFile(write_inputs(tmp_path) / name, "w") as zipped:
         zipped.write(plain, "archive/data.warc.gz")
     archive(tmp_path / "out", "--keep", "new", "--quiet")
     run("dedup", plain, "--keep", "new", "--output", tmp_path / "kept.warc.gz", "--threads", "1")
@@ -86,15 +86,16 @@ def test_each_kept_document_has_the_size_of_its_cluster(tmp_path: Path, prefer: 
     Across files, itself included, one line for each kept document in its order, whichever of a
     cluster is kept.
     """
-    (tmp_path / "in").mkdir()
     texts = [(1, ARTICLE), (2, OTHER), (3, ARTICLE), (4, "alone here and nowhere else")]
     more = [(5, f"{ARTICLE} Nobody else was there."), (6, OTHER), (7, ARTICLE), (8, "")]
-    for name, given in (("a", texts), ("b", more)):
-        documents = [
+    first, second = (
+        [
             page(n, doc_id=str(n), text=text) | {"url": f"https://example.org/{'x' * (9 - n)}"}
             for n, text in given
         ]
-        (tmp_path / "in" / f"{name}.jsonl").write_text(lines(*documents))
+        for given in (texts, more)
+    )
+    write_inputs(tmp_path, a=first, b=second)
     output = tmp_path / "out"
     archive(output, "--keep", "new", "--prefer", prefer, "--quiet")
 
@@ -119,10 +120,8 @@ def test_each_kept_document_has_the_size_of_its_cluster(tmp_path: Path, prefer: 
 @pytest.mark.usefixtures("here")
 def test_numbers_that_no_document_can_have_are_refused(tmp_path: Path) -> None:
     """Before anything is copied; `dedup` refuses them in the same words."""
-    (tmp_path / "in").mkdir()
+    write_inputs(tmp_path, a=[page(1, text=ARTICLE)])
     options = ("--keep", "new", "--prefer", "highest:quality")
-    source = tmp_path / "in" / "a.jsonl"
-    source.write_text(lines(page(1, text=ARTICLE)))
     said = archive(tmp_path / "first", *options, code=1)
     assert "no document has a finite number in 'quality', of 1: name a field" in said
     assert not [*(tmp_path / "first").glob("kept/*")]
@@ -249,8 +248,7 @@ def test_options_are_refused_as_dedup_refuses_them(
     tmp_path: Path, options: tuple[str, ...], code: int
 ) -> None:
     """In the same words, before anything is read or written."""
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    write_inputs(tmp_path, a=[page(1, text=ARTICLE)])
     files = (tmp_path / "x",) if options == ("--duplicates",) else ()  # `dedup` names a file
     expected = run("dedup", tmp_path / "in", *options, *files, code=code)
     found = archive(tmp_path / "out", *options, code=code)

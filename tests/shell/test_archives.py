@@ -396,24 +396,6 @@ def test_a_damaged_dictionary_is_named(tmp_path: Path, stored: bytes) -> None:
     assert urls(found) == list("012345")
 
 
-@given(st.data())
-def test_any_damage_is_survived(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    """
-    A file cut and overwritten anywhere gives records, left-outs and damage, never an exception.
-    """
-    packing = data.draw(st.sampled_from(sorted(PACKINGS)))
-    content = bytearray(PACKINGS[packing](RECORDS))
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(content) - 1))
-        content[at : at + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=40))
-    path = tmp_path_factory.getbasetemp() / "damaged.warc"
-    path.write_bytes(content)
-    found = entries(path)
-    assert len(urls(found)) <= 6 + len(damage(found))
-
-
 ARC_VERSION = b"filedesc://test.arc 0.0.0.0 20240501120000 text/plain %d\n%s\n"
 ARC_FIELDS = b"1 0 Test\nURL IP-address Archive-date Content-type Archive-length\n"
 ARC2_FIELDS = b"2 0 Test\nURL IP-address Archive-date Content-type Result-code Checksum Location Offset Filename Archive-length\n"

@@ -19,7 +19,6 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -27,6 +26,7 @@ from neardup import CrawlFiles, Deduplicator, Deletion
 
 from tests.cli.program import lines, run
 from tests.shell.local_engine import local_engine
+from tests.shell.test_archive import archive, told, verdicts
 from worker.errors import StopError
 from worker.log.record import Row, RowKind, Rows
 from worker.shell.archive import steps, tasks
@@ -210,23 +210,10 @@ def shown(verdicts: list[dict[str, Any]]) -> list[str]:
     return ["-".join(part[:2]) + "…" * (len(part) - 2) for part in parts]
 
 
-def without_times(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {name: value for name, value in verdict.items() if name != "decided_at"}
-        for verdict in verdicts
-    ]
-
-
 def archived(folder: Path, output: str, *options: object) -> list[dict[str, Any]]:
     """Return the verdicts of `archive` over the folder's files."""
-    out = folder / output
-    command = ("archive", "--input", folder / "in", "--output", out, "--format", "jsonl")
-    run(*command, "--threads", "1", "--quiet", *options)
-    return [
-        orjson.loads(line)
-        for path in sorted((out / "verdicts").iterdir())
-        for line in path.read_bytes().splitlines()
-    ]
+    archive(folder / output, "--format", "jsonl", "--quiet", *options)
+    return told(verdicts(folder / output))
 
 
 @example(
@@ -268,10 +255,10 @@ def test_each_document_has_a_name_of_its_own_place(
         patch.setattr(tasks, "GROUP_ROWS", 3)
         patch.setattr(tasks, "ANSWERS", 2)
         patch.setattr(tasks, "SNAPSHOT_ROWS_MIN", 2)
-        assert without_times(archived(folder, "out", *options)) == without_times(whole)
+        assert archived(folder, "out", *options) == told(said.encode().splitlines())
     library = Deduplicator(threads=1)
-    verdicts = library.add_many(CrawlFiles([*map(str, files)]))
-    assert [verdict.doc_id for verdict in verdicts] == [verdict["doc_id"] for verdict in whole]
+    judged = library.add_many(CrawlFiles([*map(str, files)]))
+    assert [verdict.doc_id for verdict in judged] == [verdict["doc_id"] for verdict in whole]
 
 
 @settings(max_examples=5)
@@ -299,7 +286,7 @@ def test_no_run_with_a_state_names_a_document_as_an_earlier_one(
     assert judged("b") == named(inputs, total)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "engine", local_engine)
-        found = archived(folder, "out", "--state", folder / "state", *state[4:])
+        found = archived(folder, "out", *state[:2], *state[4:])
     assert shown(found) == named(inputs, 2 * total)
 
 
