@@ -21,7 +21,7 @@ from neardup import Deduplicator, DocumentError, Verdict
 
 from tests.cli.program import ARTICLE, OTHER, lines
 from tests.faults.crawl import random_words
-from tests.shell.test_deduplicator import told
+from tests.faults.cut import told
 from tests.shell.test_site_pages import NOTICE, site_page
 from worker.log.replica import Replica
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,6 @@ from worker.log.record import (
     Rows,
     Section,
     Source,
-    decode,
     encode,
 )  # fmt: skip
 from worker.log.replica import Replica
@@ -57,11 +56,15 @@ _check = partial(check, topic="documents", topic_id=TOPIC_ID)
 
 
 def _report(
-    world: World, answers: list[AnswerMessage], definition: Definition = DEFINITION, **more: Any
+    world: World,
+    answers: Iterable[AnswerMessage],
+    log: list[LogEntry] | None = None,
+    definition: Definition = DEFINITION,
+    **more: Any,
 ) -> Report:
-    """What is found with these answers in place of the world's."""
+    """What is found with these answers in place of the world's, and with this log."""
     facts = {"documents": list(world.documents().values()), "committed": world.committed, **more}
-    log = world.log.entries
+    log = log or world.log.entries
     return _check(
         Replica(definition),
         log=log,
@@ -69,6 +72,22 @@ def _report(
         again=lambda: (Replica(definition), log),
         **facts,
     )
+
+
+def _logged(*sections: Section) -> list[LogEntry]:
+    """A log of the definition and these sections, each in a record of its own."""
+    log = [LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION))]
+    for section in sections:
+        [data] = encode(DEFINITION.author("w"), [section], 10_000)
+        log.append(LogEntry(len(log), 5, data))
+    return log
+
+
+def _letter(value: bytes | None, error: DocumentError, defect: str = "") -> AnswerMessage:
+    """The dead letter of the first message."""
+    message = InputMessage(0, 0, b"k" if value else None, value, defect=defect)
+    key, sent, headers = encode_dead_letter("documents", message, error)
+    return AnswerMessage(key, sent, tuple(headers), True)
 
 
 def _only(report: Report, defect: Defect, count: int = 1) -> bool:
@@ -277,14 +296,7 @@ def test_what_retention_has_deleted_is_asked_for_behind_the_answers(world: World
         assert len(taken) == len(world.messages) - 1
         return Left([[]], [[]])
 
-    report = _check(
-        Replica(DEFINITION),
-        log=world.log.entries,
-        documents=[],
-        answers=answers(),
-        committed=world.committed,
-        left=left,
-    )
+    report = _report(world, answers(), documents=[], left=left)
     assert report.clean and report.expired == 1
 
 
@@ -295,9 +307,10 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
     """
     rows = [Row(i, RowKind.FULL, name, "http://x/", 0, 0, i, 9) for i, name in enumerate("ab")]
     source = Source(TOPIC_ID, 0)
-    [data] = encode(DEFINITION.author("w"), [Section(source, 0, 2, -1, Rows.of(rows))], 10_000)
+    log = _logged(Section(source, 0, 2, -1, Rows.of(rows)))
     replica = Replica(DEFINITION)
-    replica.apply(decode(data), 1, 5)
+    for entry in log:
+        replica.read(entry.value, entry.offset, entry.timestamp_ms)
     first, second = (read_answer(replica, source, offset) for offset in (0, 1))
     assert first.outcome is Outcome.NEW and second.outcome is Outcome.DUPLICATE  # type: ignore[union-attr]
     fields = orjson.loads(encode_verdict(first)[1])  # type: ignore[arg-type]
@@ -307,7 +320,7 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
     }
     report = _check(
         Replica(DEFINITION),
-        log=[LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), LogEntry(1, 5, data)],
+        log=log,
         documents=[InputMessage(0, offset, b"k", b"v") for offset in (0, 1)],
         answers=[
             AnswerMessage(b"a", orjson.dumps(fields), (), False),
@@ -321,17 +334,12 @@ def test_two_documents_that_duplicate_each_other_are_found() -> None:
 def test_a_message_that_could_not_be_read_is_not_asked_of_its_dead_letter() -> None:
     """It points to the message, which another replica may lead with whole by now."""
     error = DocumentError(UNREADABLE, "cannot be decompressed")
-    source = Source(TOPIC_ID, 0)
     rows = Rows.of([Row(0, RowKind.DEAD, "", "", 0, note=str(error))])
-    [data] = encode(DEFINITION.author("w"), [Section(source, 0, 1, -1, rows)], 10_000)
-    letter = encode_dead_letter(
-        "documents", InputMessage(0, 0, None, None, defect=error.text), error
-    )
     report = _check(
         Replica(DEFINITION),
-        log=[LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)), LogEntry(1, 5, data)],
+        log=_logged(Section(Source(TOPIC_ID, 0), 0, 1, -1, rows)),
         documents=[InputMessage(0, 0, b"k", b"v")],
-        answers=[AnswerMessage(letter[0], letter[1], tuple(letter[2]), True)],
+        answers=[_letter(None, error, defect=error.text)],
         committed={0: 1},
     )
     assert report.clean and report.outcomes == {"dead-letter": 1}
@@ -343,23 +351,13 @@ def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> Non
     no more.
     """
 
-    def record(at: int, first: int, *offsets: int) -> LogEntry:
-        rows = Rows.of(
-            [
-                Row(offset, RowKind.FULL, f"{offset}", "", 0, 1 << offset, offset, 9)
-                for offset in offsets
-            ]
-        )
-        section = Section(Source(TOPIC_ID, 0), first, offsets[-1] + 1, -1, rows)
-        return LogEntry(at, 5, next(encode(DEFINITION.author("w"), [section], 10_000)))
+    def section(first: int, *offsets: int) -> Section:
+        rows = [Row(at, RowKind.FULL, f"{at}", "", 0, 1 << at, at, 9) for at in offsets]
+        return Section(Source(TOPIC_ID, 0), first, offsets[-1] + 1, -1, Rows.of(rows))
 
-    log = [
-        LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION)),
-        record(1, 3, 3, 4),
-        record(2, 0, 1, 2),
-    ]
+    log = _logged(section(3, 3, 4), section(0, 1, 2), section(0, 0))
     replica = Replica(DEFINITION)
-    for entry in log:
+    for entry in log[:-1]:
         replica.read(entry.value, entry.offset, entry.timestamp_ms)
     published = []
     for offset in range(1, 5):
@@ -368,7 +366,7 @@ def test_a_log_may_have_later_offsets_first_and_rows_that_come_too_late() -> Non
         published.append(encode_verdict(verdict))
     report = _check(
         Replica(DEFINITION),
-        log=[*log, record(3, 0, 0)],
+        log=log,
         documents=[InputMessage(0, offset, b"k", b"v") for offset in range(1, 5)],
         answers=[AnswerMessage(*one, (), False) for one in published],
         committed={0: 5},
@@ -563,29 +561,19 @@ def test_what_the_log_before_had_is_counted_and_neither_compared_nor_forgotten(
     """
     log, carried = _renewed(world, len(world.log.entries))
     answers = world.messages
-    facts: dict[str, Any] = {
-        "log": log,
-        "documents": list(world.documents().values()),
-        "committed": world.committed,
-    }
-    report = _check(Replica(DEFINITION), answers=answers, **facts)
+    report = _report(world, answers, log)
     assert report.clean and report.carried == report.answered == len(world.documents())
     assert set(world.documents()) <= carried
     for position in range(FEW):
         without = answers[:position] + answers[position + 1 :]
-        assert _only(_check(Replica(DEFINITION), answers=without, **facts), Defect.LOST)
-        late = _check(
-            Replica(DEFINITION),
-            answers=without,
-            left=partial(Left, [without[:1]]),
-            **facts,
-        )
+        assert _only(_report(world, without, log), Defect.LOST)
+        late = _report(world, without, log, left=partial(Left, [without[:1]]))
         assert late.clean and late.expired == 1
         again = [*answers, answers[position]]
-        assert _only(_check(Replica(DEFINITION), answers=again, **facts), Defect.REPEATED)
+        assert _only(_report(world, again, log), Defect.REPEATED)
     new = NewDocuments(is_whole=True)
     new.take(b"forwarded before", b"{}")
-    assert _check(Replica(DEFINITION), answers=answers, new=new, **facts).clean
+    assert _report(world, answers, log, new=new).clean
 
 
 def _of_the_former_topic(world: World, stop: int) -> list[AnswerMessage]:
@@ -638,20 +626,14 @@ def test_answers_of_a_source_topic_that_was_created_again_are_not_the_present_on
     former = _of_the_former_topic(world, stop)
     present = _of_the_present_topic(world, log, carried)
     answers = [*former, *present]
-    facts: dict[str, Any] = {
-        "log": log,
-        "documents": list(world.documents().values()),
-        "committed": world.committed,
-        "again": lambda: (Replica(DEFINITION), log),
-    }
-    report = _check(Replica(DEFINITION), answers=answers, **facts)
+    report = _report(world, answers, log)
     assert report.clean and len(present) == len(world.documents())
     for position in range(0, len(present), 4):
         for repeated in (former[-position - 1], present[position]):
-            report = _check(Replica(DEFINITION), answers=[*answers, repeated], **facts)
+            report = _report(world, [*answers, repeated], log)
             assert _only(report, Defect.REPEATED)
         without = [*former, *present[:position], *present[position + 1 :]]
-        report = _check(Replica(DEFINITION), answers=without, **facts)
+        report = _report(world, without, log)
         is_hidden = place_of(present[position]) in carried or present[position] in former
         assert report.clean if is_hidden else _only(report, Defect.LOST)
 
@@ -681,14 +663,7 @@ def test_a_wrong_answer_is_no_answer_of_a_former_topic_that_has_its_own(world: W
         _with_another_text(letter),
     ]
     for one in wrong:
-        report = _check(
-            Replica(DEFINITION),
-            log=log,
-            documents=list(world.documents().values()),
-            committed=world.committed,
-            answers=[*answers, one],
-            again=lambda: (Replica(DEFINITION), log),
-        )
+        report = _report(world, [*answers, one], log)
         assert report.defects["wrong"] == 1
         assert report.carried == 3 * stop
 
@@ -698,14 +673,9 @@ def test_dead_letters_of_two_source_topics_may_say_the_same(values: tuple[bytes,
     """One log has both topics: each has its own, and none of the two is a second one."""
     error = DocumentError("no-body", "needs one")
     rows = Rows.of([Row(0, RowKind.DEAD, "", "", 0, note=str(error))])
-    log = [LogEntry(0, 5, DEFINITION.declaration("w", FORMAT_VERSION))]
-    answers = []
-    for topic_id, value in zip((FORMER_ID, TOPIC_ID), values, strict=True):
-        section = Section(Source(topic_id, 0), 0, 1, -1, rows)
-        [data] = encode(DEFINITION.author("w"), [section], 10_000)
-        log.append(LogEntry(len(log), 5, data))
-        letter = encode_dead_letter("documents", InputMessage(0, 0, b"k", value), error)
-        answers.append(AnswerMessage(letter[0], letter[1], tuple(letter[2]), True))
+    sources = [Source(topic_id, 0) for topic_id in (FORMER_ID, TOPIC_ID)]
+    log = _logged(*(Section(source, 0, 1, -1, rows) for source in sources))
+    answers = [_letter(value, error) for value in values]
     facts: dict[str, Any] = {
         "log": log,
         "documents": [InputMessage(0, 0, b"k", b"v")],
@@ -742,6 +712,6 @@ def test_a_worker_that_reads_again_what_the_log_before_had_appends_and_answers_n
 def test_a_partition_that_only_the_log_before_had_is_known(world: World) -> None:
     """No document has come since: the group's offset is where that log's documents end."""
     log, carried = _renewed(world, len(world.log.entries))
-    report = _check(Replica(DEFINITION), log=log, answers=[], documents=[], committed={})
+    report = _report(world, [], log, documents=[], committed={})
     found = {number: part.committed for number, part in report.partitions.items()}
     assert found == {n: max(o for m, o in carried if m == n) + 1 for n, _ in carried}

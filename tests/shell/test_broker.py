@@ -66,13 +66,10 @@ def test_a_java_that_is_new_enough_is_taken_wherever_it_is(tmp_path: Path) -> No
     """An old JAVA_HOME does not hide a good Java on the path; a broken one neither."""
     java_of(tmp_path / "11", "11.0.2")
     good = java_of(tmp_path / "21", "21.0.1")
-    assert find_java(
-        {"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}, packaged=False
-    ) == Java(good, 21)
+    environment = {"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}
+    assert find_java(environment, packaged=False) == Java(good, 21)
     program(tmp_path / "11" / "bin" / "java", "exit 1")
-    assert find_java(
-        {"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}, packaged=False
-    ) == Java(good, 21)
+    assert find_java(environment, packaged=False) == Java(good, 21)
 
 
 def test_the_default_port_is_where_the_worker_looks() -> None:
@@ -107,6 +104,12 @@ def test_a_comma_in_the_path_is_refused() -> None:
         server_properties(lay_out(1, 0), 1, Path("/data/a,b"))
 
 
+def cluster_of(folder: Path, script: str, nodes: int = 1) -> EmbeddedKafka:
+    """Nodes whose Java is a shell script, with their data in the folder."""
+    java = program(folder / "java", script)
+    return EmbeddedKafka(nodes, data=folder / "data", runtime=Runtime(Java(java, 17), ()))
+
+
 @pytest.mark.parametrize(
     ("last_words", "error", "text"),
     [
@@ -132,8 +135,7 @@ def test_a_node_that_ends_by_itself_says_why(
     tmp_path: Path, last_words: str, error: type[StopError], text: str
 ) -> None:
     """The error is of the log's last lines; nothing runs afterwards."""
-    java = program(tmp_path / "java", f"echo '{last_words}'; exit 1")
-    cluster = EmbeddedKafka(data=tmp_path / "data", runtime=Runtime(Java(java, 17), ()))
+    cluster = cluster_of(tmp_path, f"echo '{last_words}'; exit 1")
     with pytest.raises(error, match=text):
         cluster.start()
     assert cluster.pids() == {1: None}
@@ -144,8 +146,7 @@ def test_data_in_use_and_data_of_another_size_are_refused(tmp_path: Path) -> Non
     A second broker on the same folder is refused while the first runs, and one with other nodes
     always.
     """
-    java = program(tmp_path / "java", "exec sleep 60")
-    first = EmbeddedKafka(data=tmp_path / "data", runtime=Runtime(Java(java, 17), ()))
+    first = cluster_of(tmp_path, "exec sleep 60")
     starting = threading.Thread(target=_start_and_fail, args=(first,))
     starting.start()
     try:
@@ -154,12 +155,12 @@ def test_data_in_use_and_data_of_another_size_are_refused(tmp_path: Path) -> Non
         with pytest.raises(
             StopError, match=r"already \(node 1, process \d+, .*neardup broker stop --data"
         ):
-            EmbeddedKafka(data=tmp_path / "data", runtime=Runtime(Java(java, 17), ())).start()
+            cluster_of(tmp_path, "exit 1").start()
     finally:
         EmbeddedKafka.attach(tmp_path / "data").kill(1)
         starting.join()
     with pytest.raises(StopError, match="holds a cluster with --nodes 1, not 3"):
-        EmbeddedKafka(nodes=3, data=tmp_path / "data", runtime=Runtime(Java(java, 17), ())).start()
+        cluster_of(tmp_path, "exit 1", nodes=3).start()
 
 
 def _start_and_fail(cluster: EmbeddedKafka) -> None:

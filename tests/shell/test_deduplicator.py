@@ -5,7 +5,6 @@ caller has.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -25,6 +24,7 @@ from neardup import Deduplicator, DocumentError, StopError, Verdict
 
 from tests.cli.program import ARTICLE, OTHER, lines, page, run
 from tests.faults.crawl import random_words
+from tests.faults.cut import told
 from tests.log.test_snapshot_schema import opened, sealed
 from worker.core.document import Outcome
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -49,13 +49,6 @@ def number(doc_id: str) -> str:
 def numbers(found: Deduplicator) -> list[list[str]]:
     """Clusters, by row."""
     return [[number(doc_id) for doc_id in cluster] for cluster in found.clusters()]
-
-
-def told(verdict: Verdict) -> dict[str, Any]:
-    """The message of a verdict, without the time at which it was decided."""
-    fields: dict[str, Any] = json.loads(neardup.encode_verdict(verdict)[1])
-    del fields["decided_at"]
-    return fields
 
 
 @pytest.fixture(scope="module")

@@ -101,6 +101,12 @@ def reply_on(connection: socket.socket) -> Reply:
     return Reply(response)
 
 
+def reply_to(port: int, sent: bytes) -> Reply:
+    """The answer on a connection of its own."""
+    with contextlib.closing(talk(port, sent)) as connection:
+        return reply_on(connection)
+
+
 def in_flight() -> float:
     [sample] = next(iter(metrics.QUESTIONS_IN_FLIGHT.collect())).samples
     return float(sample.value)
@@ -266,9 +272,7 @@ def test_what_is_refused_and_how(
 )
 def test_what_is_no_good_http_is_refused(port: int, sent: bytes, status: int) -> None:
     """Lengths that are missing or wrong, heads without an end, other protocols."""
-    connection = talk(port, sent)
-    assert reply_on(connection).status == status
-    connection.close()
+    assert reply_to(port, sent).status == status
 
 
 @pytest.mark.parametrize(
@@ -292,9 +296,8 @@ def test_a_line_that_is_no_header_is_refused(port: int, line: bytes, is_first: b
     """A proxy might read it in another way, and see another request behind it."""
     lines = [HEAD.removesuffix(b"\r\n"), b"Content-Length: 2"]
     lines.insert(0 if is_first else 2, line)
-    connection = talk(port, b"POST /v1/seen HTTP/1.1\r\n%b\r\n\r\n[]" % b"\r\n".join(lines))
-    assert reply_on(connection).status == 400
-    connection.close()
+    sent = b"POST /v1/seen HTTP/1.1\r\n%b\r\n\r\n[]" % b"\r\n".join(lines)
+    assert reply_to(port, sent).status == 400
 
 
 @pytest.mark.parametrize("between", [b"\x1c", b"\x85", b"\r\n ", b"\r\n\t"])
@@ -308,9 +311,8 @@ def test_what_stands_in_a_value_or_in_a_folded_line_is_no_header(
     """
     lines = [HEAD.removesuffix(b"\r\n"), b"Content-Length: 2"]
     lines.insert(0 if is_first else 2, b"X: a%bContent-Length: 9" % between)
-    connection = talk(port, b"POST /v1/seen HTTP/1.1\r\n%b\r\n\r\n[]" % b"\r\n".join(lines))
-    assert reply_on(connection).json == []
-    connection.close()
+    sent = b"POST /v1/seen HTTP/1.1\r\n%b\r\n\r\n[]" % b"\r\n".join(lines)
+    assert reply_to(port, sent).json == []
 
 
 def test_half_a_head_is_no_request(port: int) -> None:
@@ -323,9 +325,7 @@ def test_half_a_head_is_no_request(port: int) -> None:
 
 def test_an_empty_line_before_a_request_is_ignored(port: int) -> None:
     """Old clients send one behind a body."""
-    connection = talk(port, b"\r\n%b[]" % post(2))
-    assert reply_on(connection).status == 200
-    connection.close()
+    assert reply_to(port, b"\r\n%b[]" % post(2)).status == 200
 
 
 @pytest.mark.parametrize("has_asked", [False, True])
@@ -379,9 +379,7 @@ def test_a_body_is_asked_for_when_its_head_is_good(port: int) -> None:
     connection.sendall(body)
     assert reply_on(connection).status == 200
     connection.close()
-    connection = talk(port, head % (HEAD, 300_001))
-    assert reply_on(connection).status == 413
-    connection.close()
+    assert reply_to(port, head % (HEAD, 300_001)).status == 413
 
 
 @pytest.mark.parametrize("sent", [0, 100], ids=["nothing of the body", "half of it"])
@@ -526,9 +524,7 @@ def test_until_the_log_is_replayed_it_is_503(worker: AskedWorker) -> None:
     late.questions._rows = None  # as before `open`
     worker.log.append([b"not applied"])
     with served(late) as port:
-        connection = talk(port, post(100))
-        reply = reply_on(connection)
-        connection.close()
+        reply = reply_to(port, post(100))
     worker.replicated.follow(0)
     assert (reply.status, reply.code, reply.headers["Retry-After"]) == (503, "replaying", "5")
     assert reply.json["behind"] == 1

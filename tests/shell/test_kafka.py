@@ -147,21 +147,33 @@ def test_a_fenced_client_writes_nothing_of_its_own(
     assert "%" not in capfd.readouterr().err
 
 
-def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+class Clock:
+    """A time that a test moves on."""
+
+    now_s = 1_000.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of a client that has had no error yet."""
+    clock = Clock()
+    monkeypatch.setattr(client, "_errors", client._Errors())
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now_s)
+    return clock
+
+
+def test_a_cluster_that_is_away_does_not_fill_the_log(clock: Clock) -> None:
     """
     The client repeats itself hundreds of times a second. Each of its errors is logged at once, then
     at intervals that double; the first answer says for how long the brokers were away.
     """
-    now_s = 1_000.0
-    monkeypatch.setattr(client, "_errors", client._Errors())
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     codes = [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT]
     with structlog.testing.capture_logs() as lines:
-        asked_s = now_s
+        asked_s = clock.now_s
         for _ in range(100):
             for code in codes * 100:
                 client.note(KafkaError(code))
-            now_s += 1
+            clock.now_s += 1
         client._answered(asked_s)  # was asked before the last error: proves nothing
         assert Counter(line["code"] for line in lines) == {"_ALL_BROKERS_DOWN": 4, "_TRANSPORT": 4}
         assert [line.get("for_s") for line in lines[::2]] == [None, 10, 30, 70]
@@ -169,44 +181,36 @@ def test_a_cluster_that_is_away_does_not_fill_the_log(monkeypatch: pytest.Monkey
         assert client.retry(lambda _s: 7, "asking", 1) == client.retry(lambda _s: 7, "asking", 1)
         assert [(line["event"], line["after_s"]) for line in lines] == [("brokers are back", 100)]
         lines.clear()
-        now_s += client.QUIET_S  # later, they are away again: that is news
+        clock.now_s += client.QUIET_S  # later, they are away again: that is news
         client.note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
         assert len(lines) == 1 and "for_s" not in lines[0]
 
 
-def test_brokers_that_come_and_go_do_not_fill_the_log_either(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_brokers_that_come_and_go_do_not_fill_the_log_either(clock: Clock) -> None:
     """A broker that is away every other second is logged at most once a minute."""
-    now_s = 1_000.0
-    monkeypatch.setattr(client, "_errors", client._Errors())
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     with structlog.testing.capture_logs() as lines:
         for _ in range(300):
             client.note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-            now_s += 1
+            clock.now_s += 1
             client.retry(lambda _s: 7, "asking", 1)
-            now_s += 1
+            clock.now_s += 1
     events = Counter(line["event"] for line in lines)
     assert events["kafka client"] == events["brokers are back"]  # each outage that was logged ends
     assert 5 <= events["kafka client"] <= 13  # in ten minutes
 
 
-def test_each_outage_has_its_own_duration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_outage_has_its_own_duration(clock: Clock) -> None:
     """
     It begins behind the answer that ended the one before. If no question comes for hours, it ends
     with its last error.
     """
-    now_s = 1_000.0
-    monkeypatch.setattr(client, "_errors", client._Errors())
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     told: list[tuple[str, int | None]] = []
     with structlog.testing.capture_logs() as lines:
         for lasts_s, quiet_s in ((300, 50), (90, 4_000), (30, 4_000)):
             for _ in range(lasts_s + 1):
                 client.note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-                now_s += 1
-            now_s += quiet_s
+                clock.now_s += 1
+            clock.now_s += quiet_s
             if lasts_s != 90:  # nobody asks between the second outage and the third
                 client.retry(lambda _s: 7, "asking", 1)
             told += [(line["event"], line.get("for_s", line.get("after_s"))) for line in lines]

@@ -201,20 +201,9 @@ def test_a_command_leaves_news_to_the_log_of_a_worker(
     page.write_text(
         '{"text": "the harbour was rebuilt by the citizens of the town", "url": "u:1"}\n'
     )
-    command = [
-        sys.executable,
-        "-m",
-        "worker",
-        "dedup",
-        str(page),
-        "--state",
-        str(tmp_path / "known"),
-    ]
-    command += ["--output", str(tmp_path / "out.jsonl")]
-    done = subprocess.run(
-        command, stderr=subprocess.PIPE, env=plain_environment(), check=True, text=True
-    )
-    assert (tmp_path / "known").exists() and "snapshot" not in done.stderr, done.stderr
+    known = tmp_path / "known"
+    said, code = _said("dedup", page, "--state", known, "--output", tmp_path / "out.jsonl")
+    assert code == 0 and known.exists() and not [line for line in said if "snapshot" in line], said
     logging.configure("debug")
     structlog.get_logger("test").info("snapshot written")
     assert capsys.readouterr().err == "neardup: snapshot written\n"
@@ -222,12 +211,8 @@ def test_a_command_leaves_news_to_the_log_of_a_worker(
 
 def test_a_wrong_address_of_the_brokers_is_told_in_sentences() -> None:
     """Nothing of the client's own stands between them."""
-    command = [sys.executable, "-m", "worker", "topics", "check", "--bootstrap", "127.0.0.1:1"]
-    done = subprocess.run(
-        command, stderr=subprocess.PIPE, env=plain_environment(), check=False, text=True
-    )
-    lines = done.stderr.splitlines()
-    assert done.returncode == 1 and "Start a broker" in lines[-1]
+    lines, code = _said("topics", "check", "--bootstrap", "127.0.0.1:1")
+    assert code == 1 and "Start a broker" in lines[-1]
     assert all(line.startswith("neardup: ") for line in lines), lines
 
 
@@ -264,10 +249,18 @@ def test_a_worker_whose_brokers_are_not_there_says_so_soon_and_every_line_is_jso
     assert code == 2 and "--threads many: must be a whole number" in wrong["event"]
 
 
+def _said(*arguments: str | Path) -> tuple[list[str], int]:
+    """Run a command to its end; return the lines of its stderr, and its exit code."""
+    command = [sys.executable, "-m", "worker", *map(str, arguments)]
+    done = subprocess.run(
+        command, stderr=subprocess.PIPE, env=plain_environment(), check=False, text=True
+    )
+    return done.stderr.splitlines(), done.returncode
+
+
 def _lines_of_a_worker(*options: str) -> tuple[list[dict[str, Any]], int]:
-    command = [sys.executable, "-m", "worker", "worker", *options]
-    done = subprocess.run(command, stderr=subprocess.PIPE, env=plain_environment(), check=False)
-    return [json.loads(line) for line in done.stderr.splitlines()], done.returncode
+    lines, code = _said("worker", *options)
+    return [json.loads(line) for line in lines], code
 
 
 def test_what_nobody_foresaw_is_a_line_of_the_log_where_those_are_json(

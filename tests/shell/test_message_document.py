@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from schemas.document import OPTIONAL_CHARACTERS_MAX
 from schemas.fields import TIMESTAMP_MS_MAX
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, JSON_VALUES
 from worker.core.document import BodyKind, Deletion, Document, derive_doc_id
 from worker.core.kernels.documents import TEXTS, UNREAD, read_documents
 from worker.core.pages import extract_packed
@@ -375,17 +375,6 @@ def answered(key: bytes | None, value: bytes | None) -> Document | Deletion | No
         return None
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
 WRONG = st.sampled_from([None, True, 17, -1.5, 10**30, [], [1, "a"], {}, {"a": {"b": None}}])
 RAW = st.binary(max_size=20) | st.binary(min_size=40, max_size=200)
 BASE64 = RAW.map(lambda raw: base64.b64encode(raw).decode())
@@ -427,7 +416,7 @@ def test_a_message_without_a_time_stamp_needs_a_time(timestamp_ms: int) -> None:
 MEMBERS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(["text", "html", "title", "other", "payload_digest", "\\u0075rl"], BODIES),
     **dict.fromkeys(["doc_id", "url", *OPTIONAL_CHARACTERS_MAX], BODIES | LONG),
-    "fetched_at": DATES, "attrs": JSON,
+    "fetched_at": DATES, "attrs": JSON_VALUES,
     "body_base64": BASE64 | BODIES | st.sampled_from(["YR==", "YWI=YWI=", "=", "YQ=*"]),
 }  # fmt: skip
 

@@ -322,6 +322,7 @@ def test_the_table_has_the_fields_of_the_schema_in_their_order() -> None:
 ERROR = DocumentError("no-body", "needs exactly one of text, html, body_base64, got none")
 
 
+HEADERS = encode_dead_letter("documents", InputMessage(3, 7, b"k", b"{}"), ERROR)[2]
 BYTES = st.none() | st.binary()
 
 
@@ -379,11 +380,10 @@ def test_what_is_no_dead_letter_is_refused(headers: list[tuple[str, bytes]] | No
     """Without our headers it is not a dead letter, and the missing one is named."""
     with pytest.raises(DocumentError, match=r"header 'neardup\.source"):
         decode_dead_letter(None, None, headers)
-    full = encode_dead_letter("documents", InputMessage(3, 7, b"k", b"{}"), ERROR)[2]
     with pytest.raises(DocumentError, match="invalid-dead-letter"):
-        decode_dead_letter(None, None, [*full, ("neardup.source.offset", b"x")])
+        decode_dead_letter(None, None, [*HEADERS, ("neardup.source.offset", b"x")])
     with pytest.raises(DocumentError, match="not a dead letter"):
-        decode_dead_letter(None, None, [*full, ("neardup.source.offset", None)])
+        decode_dead_letter(None, None, [*HEADERS, ("neardup.source.offset", None)])
 
 
 @pytest.mark.parametrize(
@@ -398,9 +398,8 @@ def test_what_is_no_dead_letter_is_refused(headers: list[tuple[str, bytes]] | No
 )
 def test_a_place_that_no_topic_has_makes_no_dead_letter(header: str, number: bytes) -> None:
     """Looking for a message there would fail in the client."""
-    full = encode_dead_letter("documents", InputMessage(3, 7, b"k", b"{}"), ERROR)[2]
     with pytest.raises(DocumentError, match="invalid-dead-letter"):
-        decode_dead_letter(None, None, [*full, (f"neardup.source.{header}", number)])
+        decode_dead_letter(None, None, [*HEADERS, (f"neardup.source.{header}", number)])
 
 
 COPIED = [

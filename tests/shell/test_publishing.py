@@ -57,12 +57,18 @@ def on_its_thread(worker: SimulatedWorker, publisher: Scripted) -> Publishing:
     return worker.publishing
 
 
-def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() -> None:
-    """Judging does not wait for a transaction, and the commits come in the order of the batches."""
+def committing() -> tuple[SimulatedWorker, Held, Publishing]:
+    """A worker whose first transaction runs."""
     worker, publisher = one_worker(), Held()
     publishing = on_its_thread(worker, publisher)
     worker.sequencer.step()
     assert publisher.running.wait(60)
+    return worker, publisher, publishing
+
+
+def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() -> None:
+    """Judging does not wait for a transaction, and the commits come in the order of the batches."""
+    worker, publisher, publishing = committing()
     before = worker.world.log.stop
     worker.sequencer.step()
     assert worker.world.log.stop > before
@@ -83,10 +89,7 @@ def test_the_next_batch_is_in_the_log_while_the_one_before_is_being_committed() 
 
 def test_a_revocation_waits_for_the_transaction_that_runs_and_stops_the_one_that_waits() -> None:
     """When the group is answered nothing of the partition is in flight, and nothing will be."""
-    worker, publisher = one_worker(), Held()
-    publishing = on_its_thread(worker, publisher)
-    worker.sequencer.step()
-    assert publisher.running.wait(60)
+    worker, publisher, publishing = committing()
     worker.sequencer.step()
     revoking = threading.Thread(target=worker.partitions.revoke, args=([0, 1, 2],))
     revoking.start()
@@ -208,6 +211,17 @@ def empty_batch(mine: Partitions, failure: RetryError | None = None) -> Batch:
     return Batch((), [Share(claim, 0, 1, 0, 0) for claim in claims], failure=failure)
 
 
+def publish_stamped(mine: Partitions, claim: Claim, stamps: Sequence[int]) -> None:
+    """Publish a batch of messages with these time stamps."""
+    messages = [
+        InputMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)
+    ]
+    count = len(messages)
+    publishing = Publishing(Settings(), Scripted(None), mine)
+    publishing.submit(Batch(messages, [Share(claim, 0, count, 0, count)], answers=[None] * count))
+    publishing.step()
+
+
 def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
     """
     Documents that had waited 20 s before they were read show 20 s; one without a time shows none.
@@ -215,13 +229,8 @@ def test_latency_is_each_documents_own_from_its_time_in_the_topic() -> None:
     (mine, claim), before = owned(0), _latency()
     now_ms = int(time.time() * 1_000)
     stamps = [now_ms - 20_000, now_ms - 20_000, now_ms + 60_000, 0]
-    messages = [
-        InputMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)
-    ]
     mine.read(claim, 4, stamps[0])
-    publishing = Publishing(Settings(), Scripted(None), mine)
-    publishing.submit(Batch(messages, [Share(claim, 0, 4, 0, 4)], answers=[None] * 4))
-    publishing.step()
+    publish_stamped(mine, claim, stamps)
     after = {name: value - before[name] for name, value in _latency().items()}
     assert (after["15.0"], after["60.0"], after["+Inf"]) == (1, 3, 3)
     assert 40 <= after["sum"] < 50
@@ -233,14 +242,9 @@ def test_what_is_behind_a_document_without_a_time_stamp_still_waits(
 ) -> None:
     """Since the last document before it that has one, or as long as was known before."""
     mine, claim = owned(0)
-    messages = [
-        InputMessage(0, at, b"k", b"v", timestamp_ms=stamp) for at, stamp in enumerate(stamps)
-    ]
     mine.read(claim, 2, 1_000)
     mine.read(claim, 3, 3_000)
-    publishing = Publishing(Settings(), Scripted(None), mine)
-    publishing.submit(Batch(messages, [Share(claim, 0, 2, 0, 2)], answers=[None] * 2))
-    publishing.step()
+    publish_stamped(mine, claim, stamps)
     assert mine.known()[0].waits_since_ms == since_ms
 
 

@@ -32,50 +32,54 @@ def shares(generation: str, turn: int | None = 0, without: Sequence[int] = (0, 1
     return Shares(((generation, (2, 3)),), tuple(without), turn)
 
 
+Looks = list[tuple[Shares | None, LookEvent]]
+
+
+def until_due(seen: Shares, looks: int) -> Looks:
+    """Looks at a group that has changed, stays as it is for so many looks more, and is due then."""
+    return [(seen, CHANGED), *[(seen, LASTS)] * looks, (seen, DUE)]
+
+
 # Looks, LOOK_S apart, and what each of them means.
-CASES: dict[str, list[tuple[Shares | None, LookEvent]]] = {
-    "nobody acts before both times have passed": [
-        (shares("a"), CHANGED), (shares("a"), LASTS), (shares("a"), LASTS), (shares("a"), DUE),
-    ],
+CASES: dict[str, Looks] = {
+    "nobody acts before both times have passed": until_due(shares("a"), 2),
     "an attempt without success doubles the wait": [
-        (shares("a"), CHANGED), *[(shares("a"), LASTS)] * 2, (shares("a"), DUE),
-        (shares("b"), CHANGED), *[(shares("b"), LASTS)] * 4, (shares("b"), DUE),
-        (None, MOVES), (shares("c"), CHANGED), *[(shares("c"), LASTS)] * 9, (shares("c"), DUE),
+        *until_due(shares("a"), 2),
+        *until_due(shares("b"), 4),
+        (None, MOVES),
+        *until_due(shares("c"), 9),
     ],
     "an attempt that the group has not noticed comes again after the same wait": [
-        (shares("a"), CHANGED),
-        *[*[(shares("a"), LASTS)] * 2, (shares("a"), DUE)],
-        *[*[(shares("a"), LASTS)] * 2, (shares("a"), DUE)] * 9,
-        (shares("b"), CHANGED), *[(shares("b"), LASTS)] * 4, (shares("b"), DUE),
+        *until_due(shares("a"), 2),
+        *until_due(shares("a"), 2)[1:] * 10,
+        *until_due(shares("b"), 4),
     ],
     "another's attempt without success does, too": [
-        (shares("a", 1), CHANGED), *[(shares("a", 1), LASTS)] * 3, (shares("b"), CHANGED),
-        *[(shares("b"), LASTS)] * 4, (shares("b"), DUE),
+        *until_due(shares("a", 1), 3)[:-1],
+        *until_due(shares("b"), 4),
     ],
-    "the second one waits twice as long": [
-        (shares("a", 1), CHANGED), *[(shares("a", 1), LASTS)] * 4, (shares("a", 1), DUE),
-    ],
+    "the second one waits twice as long": until_due(shares("a", 1), 4),
     "success makes the next wait short again": [
-        (shares("a"), CHANGED), *[(shares("a"), LASTS)] * 2, (shares("a"), DUE),
+        *until_due(shares("a"), 2),
         (shares("b", without=()), WHOLE),
-        (shares("a"), CHANGED), *[(shares("a"), LASTS)] * 2, (shares("a"), DUE),
+        *until_due(shares("a"), 2),
     ],
     "a rebalance begins the wait anew": [
-        (shares("a"), CHANGED), *[(shares("a"), LASTS)] * 2, (None, MOVES),
-        (shares("a"), CHANGED), (shares("a"), LASTS),
+        *until_due(shares("a"), 2)[:-1],
+        (None, MOVES),
+        (shares("a"), CHANGED),
+        (shares("a"), LASTS),
     ],
     "a group whose members come one after the other is left alone": [
         (shares(str(generation)), CHANGED) for generation in range(50)
     ],
     "a group that goes on rebalancing is left alone": [(None, MOVES)] * 50,
-    "a worker that is no member has no turn": [
-        (shares("a", None), CHANGED), *[(shares("a", None), LASTS)] * 50,
-    ],
-}  # fmt: skip
+    "a worker that is no member has no turn": until_due(shares("a", None), 50)[:-1],
+}
 
 
 @pytest.mark.parametrize("looks", CASES.values(), ids=CASES)
-def test_what_a_look_at_the_group_means(looks: list[tuple[Shares | None, LookEvent]]) -> None:
+def test_what_a_look_at_the_group_means(looks: Looks) -> None:
     """Only a group that is stable and unchanged over the whole wait is due."""
     now_s = 0.0
     rule = RejoinRule(PATIENCE_S, lambda: now_s)

@@ -160,10 +160,6 @@ OTHERS: dict[str, tuple[Callable[[RunIdentity], RunIdentity], str]] = {
         lambda run: run._replace(options=OPTIONS | {"keep": None}),
         "keep was 'new' and is None",
     ),
-    "another option": (
-        lambda run: run._replace(options=OPTIONS | {"format": "csv"}),
-        "format was None and is 'csv'",
-    ),
     "output": (
         lambda run: run._replace(outputs=[*run.outputs, "damage.jsonl"]),
         "the outputs differ (1 then, 2 now: {}/damage.jsonl)",
