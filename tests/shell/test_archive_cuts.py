@@ -49,8 +49,8 @@ KINDS = [RowKind.FULL] * 12 + [RowKind.SHORT, RowKind.DELETED, RowKind.SKIPPED, 
 NOTES = {RowKind.SKIPPED: "empty-text", RowKind.DEAD: "unreadable: why"}
 ALL = 1 << 30
 # Legs of a run and slices of a leg, at most: each costs a task some milliseconds.
-LEGS_MAX = 10
-SLICES_MAX = 5
+LEGS_MAX = 6
+SLICES_MAX = 4
 
 
 class Cut(NamedTuple):

@@ -618,12 +618,6 @@ def test_a_capture_is_the_document_of_its_message(capture: Capture, bytes_max: i
     assert capture.document(bytes_max) == (None if capture.is_text else wanted)
 
 
-@pytest.mark.parametrize("kind", MEMBERS)
-def test_what_a_file_holds_counts_more_than_csv_in_its_name(tmp_path: Path, kind: str) -> None:
-    """An export of lines, an archive of a site of tables."""
-    assert urls(read(tmp_path, MEMBERS[kind], "data.csv." + kind)) == ["0", "1", "2"]
-
-
 def test_a_page_that_fits_into_no_message_is_left_out_and_counted(tmp_path: Path) -> None:
     """
     The largest body that is taken fits, base64 and all; one byte more is counted as too large, and

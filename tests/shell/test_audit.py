@@ -463,9 +463,8 @@ def test_the_topic_of_new_documents_has_each_once(world: World) -> None:
     Whichever message is taken away is lost, whichever stands there twice is wrong; a null value
     counts, too.
     """
-    assert (
-        _new(world, world.new).clean and _new(world, world.new).new_documents == len(world.new) > 5
-    )
+    report = _new(world, world.new)
+    assert report.clean and report.new_documents == len(world.new) > 5
     for at, message in enumerate(world.new):
         without = [*world.new[:at], *world.new[at + 1 :]]
         assert _only(_new(world, without), Defect.LOST)

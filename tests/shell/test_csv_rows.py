@@ -115,18 +115,6 @@ def test_lines_are_read_again_once_at_the_most(unit: bytes) -> None:
         assert lines.made <= number
 
 
-HEADS = {"jsonl": "", "csv": "text,id\n"}
-DOCUMENTS = {"jsonl": '{"text":"a"}\n', "csv": "a,1\n"}
-PARTS = {
-    "jsonl": ["{", "}", '"', ":", "a", "1", "[", "ü", "\\", " ", "\r", "\n", '{"a":"b"}\n'],
-    "csv": ['"', ",", "a", "ü", " ", "\r", "\n", '"', "\n", "a,b\n", '"a"', "a,b"],
-}
-for table, delimiter in (("tsv", "\t"), ("semicolons.csv", ";")):
-    HEADS[table] = HEADS["csv"].replace(",", delimiter)
-    DOCUMENTS[table] = DOCUMENTS["csv"].replace(",", delimiter)
-    PARTS[table] = [part.replace(",", delimiter) for part in PARTS["csv"]] + [","]
-
-
 def test_half_a_character_at_the_end_is_damage_at_its_line() -> None:
     """An odd byte in UTF-16, whether a line has begun or not."""
     whole = '{"text":"a"}\n'.encode("utf-16")

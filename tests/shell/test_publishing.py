@@ -37,15 +37,10 @@ class Held(Scripted):
         super().__init__()
         self.running, self.may_end = threading.Event(), threading.Event()
 
-    def publish(
-        self,
-        messages: Sequence[Outgoing],
-        offsets: Mapping[int, CommittedOffset],
-        group_metadata: Any,
-    ) -> None:
+    def publish(self, *transaction: Any, **named: Any) -> None:
         self.running.set()
         assert self.may_end.wait(60)
-        super().publish(messages, offsets, group_metadata)
+        super().publish(*transaction, **named)
 
 
 def on_its_thread(worker: SimulatedWorker, publisher: Scripted) -> Publishing:
