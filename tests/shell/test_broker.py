@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shlex
 import signal
 import socket
 import ssl
@@ -270,26 +271,10 @@ def test_fetch_trusts_the_systems_authorities(
     """
     A proxy that signs its own certificates is among them; one that is not is named with the remedy.
     """
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ]
-    command += [
-        "-subj",
-        "/CN=proxy",
-        "-addext",
-        "subjectAltName=IP:127.0.0.1",
-        "-keyout",
-        "key.pem",
-        "-out",
-        "ca.pem",
-    ]
+    command = shlex.split(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=proxy "
+        "-addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out ca.pem"
+    )
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)

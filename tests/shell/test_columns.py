@@ -33,6 +33,8 @@ from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.messages import decode_document
 
+Columns = dict[str, list[Any]]
+
 DAY = datetime(2026, 10, 28, 7, 30)  # noqa: DTZ001  # as most frames have it
 DAY_MS = int(DAY.replace(tzinfo=UTC).timestamp() * 1_000)
 MIDNIGHT_MS = int(datetime(2026, 10, 28, tzinfo=UTC).timestamp() * 1_000)
@@ -61,10 +63,10 @@ VALUES: dict[str, tuple[list[Any], str | None, int | None]] = {
 }  # fmt: skip
 
 
-def without_uuids(make: Callable[[dict[str, list[Any]]], Any]) -> Callable[..., Any]:
+def without_uuids(make: Callable[[Columns], Any]) -> Callable[..., Any]:
     """A maker of frames that have no such type."""
 
-    def made(columns: dict[str, list[Any]]) -> Any:
+    def made(columns: Columns) -> Any:
         if any(isinstance(value, UUID) for values in columns.values() for value in values):
             pytest.skip("it has no such type")
         return make(columns)
@@ -72,11 +74,11 @@ def without_uuids(make: Callable[[dict[str, list[Any]]], Any]) -> Callable[..., 
     return made
 
 
-def hugging_face(columns: dict[str, list[Any]]) -> Any:
+def hugging_face(columns: Columns) -> Any:
     return pytest.importorskip("datasets").Dataset.from_dict(columns)
 
 
-FRAMES: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
+FRAMES: dict[str, Callable[[Columns], Any]] = {
     "pandas": pandas.DataFrame,
     "pandas of Arrow": without_uuids(
         lambda columns: pyarrow.table(columns).to_pandas(types_mapper=pandas.ArrowDtype)
@@ -89,7 +91,7 @@ FRAMES: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
 }
 
 
-def verdicts_of(frame: Any, **named: Any) -> dict[str, list[Any]]:
+def verdicts_of(frame: Any, **named: Any) -> Columns:
     """The verdicts on a frame as columns, and its warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -127,7 +129,7 @@ def test_a_type_is_read_or_refused_before_the_first_row(library: str, kind: str,
     names the field and what may be. The same in all frames.
     """
     values, _, _ = VALUES[kind]
-    columns: dict[str, list[Any]] = {"text": TEXTS, "doc_id": ["a", "b", "c"], role: values}
+    columns: Columns = {"text": TEXTS, "doc_id": ["a", "b", "c"], role: values}
     frame = FRAMES[library](columns)
     if kind in LEGAL[role]:
         found = verdicts_of(frame)
@@ -207,7 +209,7 @@ def test_a_column_of_parquet_is_refused_in_the_words_of_frames(
 ) -> None:
     """A type that can never be read ends the run before a row of the file is read."""
     path = tmp_path / "a.parquet"
-    columns: dict[str, list[Any]] = {"text": TEXTS, "doc_id": ["a", "b", "c"]}
+    columns: Columns = {"text": TEXTS, "doc_id": ["a", "b", "c"]}
     parquet.write_table(pyarrow.table(columns | {role: VALUES[kind][0]}), path)
     if kind in LEGAL[role]:
         assert [isinstance(record, Record) for record in CrawlFiles([str(path)])] == [True] * 3
@@ -345,7 +347,7 @@ def test_a_summary_says_what_was_assumed_of_times(tmp_path: Path) -> None:
     ],
 )
 def test_a_frame_of_which_no_row_can_be_judged_is_an_error(
-    library: str, columns: dict[str, list[Any]], error: type[Exception]
+    library: str, columns: Columns, error: type[Exception]
 ) -> None:
     """Instead of a frame in which nothing stays."""
     with pytest.raises(error, match="none of 3 rows could be judged; the first: document 0"):

@@ -42,6 +42,7 @@ from worker.shell.files.crawl import CrawlFiles
 from worker.shell.messages.documents import decode_document
 
 DOCUMENTS = 1_500
+Truth = dict[str, dict[str, Any]]  # what is said of each document, by doc_id
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def truth(archive: Path) -> dict[str, dict[str, Any]]:
+def truth(archive: Path) -> Truth:
     """The truth by doc_id."""
     lines = truth_path(archive).read_text().splitlines()
     return {entry["doc_id"]: entry for entry in map(json.loads, lines)}
@@ -91,7 +92,7 @@ def test_a_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
 
 
 def test_every_document_is_read_but_the_damaged_ones(
-    archive: Path, truth: dict[str, dict[str, Any]], texts: dict[str, str]
+    archive: Path, truth: Truth, texts: dict[str, str]
 ) -> None:
     """What the truth calls unreadable is damage to the reader, and nothing else is."""
     unreadable = {doc_id for doc_id, entry in truth.items() if entry["expected"] == "unreadable"}
@@ -103,7 +104,7 @@ def test_every_document_is_read_but_the_damaged_ones(
     assert {doc_id for doc_id, text in texts.items() if not text.strip()} == skipped != set()
 
 
-def test_relations_have_their_shares(truth: dict[str, dict[str, Any]]) -> None:
+def test_relations_have_their_shares(truth: Truth) -> None:
     """As the plan draws them, within chance."""
     counted = Counter(entry["relation"] for entry in truth.values())
     for relation, share in RELATIONS.items():
@@ -112,9 +113,7 @@ def test_relations_have_their_shares(truth: dict[str, dict[str, Any]]) -> None:
     assert {entry["language"] for entry in truth.values()} == set(LANGUAGES)
 
 
-def test_copies_are_what_their_relation_says(
-    truth: dict[str, dict[str, Any]], texts: dict[str, str]
-) -> None:
+def test_copies_are_what_their_relation_says(truth: Truth, texts: dict[str, str]) -> None:
     """
     Mirrors and equal short pages have the same text; syndicated copies and re-crawls most of it.
     """
@@ -204,9 +203,7 @@ def test_pages_of_a_template_share_its_text_and_have_other_facts(kind: str) -> N
         assert (0.75 < alike < 0.85) if kind == "legal" else (0.45 < alike < 0.68)
 
 
-def test_pages_of_a_template_are_told_apart(
-    truth: dict[str, dict[str, Any]], texts: dict[str, str]
-) -> None:
+def test_pages_of_a_template_are_told_apart(truth: Truth, texts: dict[str, str]) -> None:
     """
     Each is a group of its own, and new at the defaults but for legal notices; copies in the stream
     are found.
