@@ -337,20 +337,17 @@ def test_a_summary_says_what_was_assumed_of_times(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("library", FRAMES)
 @pytest.mark.parametrize(
-    ("columns", "error"),
+    "columns",
     [
-        ({"doc_id": [1.5, 2.5, 3.5], "text": TEXTS}, DocumentError),
-        (
-            {"text": ["", "", ""], "doc_id": ["a", "b", "c"], "fetched_at": ["no"] * 3},
-            DocumentError,
-        ),
+        {"doc_id": [1.5, 2.5, 3.5], "text": TEXTS},
+        {"text": ["", "", ""], "doc_id": ["a", "b", "c"], "fetched_at": ["no"] * 3},
     ],
 )
-def test_a_frame_of_which_no_row_can_be_judged_is_an_error(
-    library: str, columns: Columns, error: type[Exception]
-) -> None:
+def test_a_frame_of_which_no_row_can_be_judged_is_an_error(library: str, columns: Columns) -> None:
     """Instead of a frame in which nothing stays."""
-    with pytest.raises(error, match="none of 3 rows could be judged; the first: document 0"):
+    with pytest.raises(
+        DocumentError, match="none of 3 rows could be judged; the first: document 0"
+    ):
         verdicts_of(FRAMES[library](columns))
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import EVENTUALLY_S
+from tests.conftest import EVENTUALLY_S, EXAMPLES
 from tests.core.test_bodies import CASES, Case
 from worker.core import bodies, extract
 from worker.core.fingerprint import Fingerprinter
@@ -144,7 +144,7 @@ def test_every_kind_of_message_gets_its_row_in_order(
     assert rows[4].note == "empty-text"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * EXAMPLES)
 @given(st.lists(CASES, min_size=1, max_size=8))
 def test_bodies_of_bytes_get_the_rows_that_each_gets_alone(cases: list[Case]) -> None:
     """What is settled at once and what goes one by one: verdict, reason and error are the same."""
