@@ -105,9 +105,8 @@ def test_a_comma_in_the_path_is_refused() -> None:
         server_properties(lay_out(1, 0), 1, Path("/data/a,b"))
 
 
-def cluster_of(folder: Path, script: str, nodes: int = 1) -> EmbeddedKafka:
-    """Nodes whose Java is a shell script, with their data in the folder."""
-    java = program(folder / "java", script)
+def cluster_of(folder: Path, java: Path, nodes: int = 1) -> EmbeddedKafka:
+    """Nodes that run this Java, with their data in the folder."""
     return EmbeddedKafka(nodes, data=folder / "data", runtime=Runtime(Java(java, 17), ()))
 
 
@@ -136,7 +135,8 @@ def test_a_node_that_ends_by_itself_says_why(
     tmp_path: Path, last_words: str, error: type[StopError], text: str
 ) -> None:
     """The error is of the log's last lines; nothing runs afterwards."""
-    cluster = cluster_of(tmp_path, f"echo '{last_words}'; exit 1")
+    java = program(tmp_path / "java", f"echo '{last_words}'; exit 1")
+    cluster = cluster_of(tmp_path, java)
     with pytest.raises(error, match=text):
         cluster.start()
     assert cluster.pids() == {1: None}
@@ -147,7 +147,8 @@ def test_data_in_use_and_data_of_another_size_are_refused(tmp_path: Path) -> Non
     A second broker on the same folder is refused while the first runs, and one with other nodes
     always.
     """
-    first = cluster_of(tmp_path, "exec sleep 60")
+    java = program(tmp_path / "java", "exec sleep 60")
+    first = cluster_of(tmp_path, java)
     starting = threading.Thread(target=_start_and_fail, args=(first,))
     starting.start()
     try:
@@ -156,12 +157,12 @@ def test_data_in_use_and_data_of_another_size_are_refused(tmp_path: Path) -> Non
         with pytest.raises(
             StopError, match=r"already \(node 1, process \d+, .*neardup broker stop --data"
         ):
-            cluster_of(tmp_path, "exit 1").start()
+            cluster_of(tmp_path, java).start()
     finally:
         EmbeddedKafka.attach(tmp_path / "data").kill(1)
         starting.join()
     with pytest.raises(StopError, match="holds a cluster with --nodes 1, not 3"):
-        cluster_of(tmp_path, "exit 1", nodes=3).start()
+        cluster_of(tmp_path, java, nodes=3).start()
 
 
 def _start_and_fail(cluster: EmbeddedKafka) -> None:
