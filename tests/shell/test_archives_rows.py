@@ -293,6 +293,17 @@ def test_a_row_of_csv_is_a_document(tmp_path: Path, packing: str, end: str) -> N
     ]
 
 
+def test_a_row_with_a_cr_inside_is_told_without_a_remedy_for_programmers(tmp_path: Path) -> None:
+    """It costs itself; the library's own remedy is an argument of `open`. In quotes a CR is text."""
+    found = read(tmp_path, b'doc_id,text\na,x\rb,y\nc,"in\rquotes"\n', "a.csv")
+    assert [(item.line, item.reason) for item in damage(found)] == [
+        (2, "not CSV: the row has a CR inside: end lines with LF or CR LF")
+    ]
+    [record] = [item for item in found if isinstance(item, Record)]
+    assert record.key == b"c"
+    assert orjson.loads(record.value)["text"] == "in\rquotes"
+
+
 def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
     """
     Also where it names none, whatever the format: what is delivered again goes into the same

@@ -328,11 +328,10 @@ class RowReader(NamedTuple):
                 [values] = csv.reader([row.text], delimiter=rows.delimiter)
             except csv.Error as error:
                 if head is None:
-                    reason = str(error)
-                    if "\r" in row.text.rstrip("\r\n"):
-                        reason = "its first line has a CR inside: end lines with LF or CR LF"
+                    reason = _why_not_csv("its first line", row.text, error)
                     raise StopError(f"{self.file} is not CSV: {reason}") from None
-                yield Damage(self.file, 0, f"not CSV: {error}", row.number)
+                reason = _why_not_csv("the row", row.text, error)
+                yield Damage(self.file, 0, f"not CSV: {reason}", row.number)
                 continue
             if not values:  # a blank line
                 continue
@@ -610,6 +609,13 @@ def _key_of(fields: dict[str, Any]) -> bytes | None:
         except TimestampError:
             return None
     return None
+
+
+def _why_not_csv(name: str, text: str, error: csv.Error) -> str:
+    """Say why a row cannot be read. The library's remedy for a CR is an argument of `open`."""
+    if "\r" in text.rstrip("\r\n"):
+        return f"{name} has a CR inside: end lines with LF or CR LF"
+    return str(error)
 
 
 def line_of_csv(values: Sequence[object]) -> bytes:
