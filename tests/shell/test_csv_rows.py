@@ -76,6 +76,15 @@ def test_a_quote_that_is_not_closed_is_damage_at_its_line(broken: str, damaged: 
     assert len(texts) + len(damaged) == broken.count("\n") + 2 - ("two" in broken)
 
 
+@pytest.mark.parametrize("size", [1, 10, MIB])
+def test_a_line_that_is_too_long_costs_itself_behind_an_open_quote(size: int) -> None:
+    """Lines without a quote are read many at a time there; those behind it are rows all the same."""
+    found = rows(b'a,x\nb,"\nc,much too long\nd,x\ne,x\nf,x\n', size, bytes_max=10)
+    assert [item.line for item in found if isinstance(item, Damage)] == [2, 3]
+    texts = [item.text for item in found if isinstance(item, CsvRow)]
+    assert texts == ["a,x\n", "d,x\n", "e,x\n", "f,x\n"]
+
+
 def test_a_row_is_whole_up_to_its_bound() -> None:
     """
     A quoted field of many lines is one row; one line beyond the bound, its quote is not closed.

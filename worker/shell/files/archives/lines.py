@@ -180,6 +180,8 @@ class Lines:
     ) -> None:
         self._file = file
         self._bytes_max = bytes_max
+        # Lines that are read as one are lost as one, if the first of them is too long.
+        self._at_once_bytes_max = min(bytes_max, _WITHOUT_QUOTE_BYTES_MAX)
         start, self._pieces = with_start(pieces)
         self.encoding = Encoding.of(start, encoding)
         self._end = "\n".encode(self.encoding.name)
@@ -206,7 +208,7 @@ class Lines:
             while start < len(piece.data):
                 line = None
                 if self.is_quoted and not held and self.width == 1:
-                    line = _WITHOUT_QUOTE.match(piece.data, start, start + _WITHOUT_QUOTE_BYTES_MAX)
+                    line = _WITHOUT_QUOTE.match(piece.data, start, start + self._at_once_bytes_max)
                 line = line or self._blank_lines.match(piece.data, start)
                 part = piece.data[start:] if line is None else line[0]  # a character is cut off
                 start += len(part)
