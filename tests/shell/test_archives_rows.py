@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 import lzma
 import struct
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Damage, Omission, Record
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.rows import ColumnNames, RowReader
+from worker.shell.files.crawl import format_in
 from worker.shell.files.inputs import RowPlace
 from worker.shell.messages.documents import decode_document
 
@@ -342,6 +344,20 @@ def test_what_is_compressed_twice_is_damage_with_the_remedy(
     """Its bytes look like a text in another encoding, which no --encoding reads."""
     [found] = read(tmp_path, pack(pack(b'{"text":"a"}\n')), "a.jsonl")
     assert isinstance(found, Damage) and "compressed twice: unpack it once" in found.reason
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5])
+def test_a_format_is_recognised_though_the_first_member_has_a_byte_or_two(
+    tmp_path: Path, cut: int
+) -> None:
+    """Programs that write lines one by one may end a member of gzip anywhere, also behind a blank."""
+    lines = b'\n\n{"doc_id":"a","text":"The river rose.","url":"https://example.org/"}\n'
+    data = gzip.compress(lines[:cut]) + gzip.compress(lines[cut:])
+    for name in ("a.json.gz", "a"):
+        [found] = read(tmp_path, data, name)
+        assert isinstance(found, Record) and found.key == b"a"
+        kind = format_in(str(tmp_path / name))
+        assert kind is not None and kind.name == "JSON Lines"
 
 
 def test_a_number_with_too_many_digits_is_told_without_a_remedy_for_programmers(

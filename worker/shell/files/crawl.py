@@ -27,6 +27,7 @@ from worker.shell.files.archives.rows import OPTION, ColumnNames, RowReader, See
 from worker.shell.files.digests import DigestedInput, FileDigest
 from worker.shell.files.formats import (
     ARCHIVES,
+    START_BYTES,
     UNKNOWN,
     FileFormat,
     InputFile,
@@ -246,10 +247,9 @@ class CrawlFiles:
                 source = DigestedInput(opened, file)
                 stream = cast("BinaryIO", source) if self.is_digested else opened
                 unpacked = pieces(stream, on_read, budget)
-                first = _first(unpacked)
-                if first is not None:
-                    whole = itertools.chain([first], unpacked)
-                    found = self._read(file, first.data, whole, budget, on_rows)
+                begun = _begun(unpacked)
+                if begun is not None:
+                    found = self._read(file, *begun, budget, on_rows)
                     yield from _within(file, found, budget)
                 if self.is_digested:
                     self.digests.append(source.finish())
@@ -344,16 +344,26 @@ def format_in(file: str) -> FileFormat | None:
     if path is not None and not path.is_file():
         return None
     with open_input(file) as stream:
-        first = _first(pieces(stream))
-    return None if first is None else format_of_start(file, first.data)
+        begun = _begun(pieces(stream))
+    return None if begun is None else format_of_start(file, begun[0])
 
 
-def _first(unpacked: Iterator[Piece]) -> Piece | None:
-    """Take the first piece that is not empty. None if the file is empty."""
+def _begun(unpacked: Iterator[Piece]) -> tuple[bytes, Iterator[Piece]] | None:
+    """
+    Return the first bytes of a file, `START_BYTES` of them if it has as many, and all of its
+    pieces. None if the file is empty.
+
+    A member of a compressed file is a piece of its own, and the first one may have a byte or two.
+    """
+    start = b""
+    begin: list[Piece] = []
     for piece in unpacked:
         if piece.data or piece.problem:
-            return piece
-    return None
+            begin.append(piece)
+            start += piece.data[:START_BYTES]
+        if len(start) >= START_BYTES or piece.problem:
+            break
+    return (start, itertools.chain(begin, unpacked)) if begin else None
 
 
 def with_answers(
