@@ -43,7 +43,7 @@ from worker.shell.pipeline.stage import cut
 WORKERS = (1, 2, 4, 8, 16, 32, 64)
 CORES = (2, 8)  # of a worker's machine
 ORIGINALS = (1_000_000, 10_000_000, 100_000_000)
-LARGEST = "10x20x24"  # measured with 100 M, where `plan` extrapolates by other rules
+LARGEST = "3x21x128"  # measured with 100 M
 RECORD = 1_000
 FINGERPRINTS_MAX = 1.5  # preparing a text takes at most so many times its fingerprint
 CLIENT_US = 16.0  # librdkafka's threads, of a text of 5 KB: consumed, and its verdict produced

@@ -48,7 +48,7 @@ def test_the_chosen_layout_is_marked_and_named() -> None:
 
 def test_directed_search_has_wider_blocks_for_more_documents() -> None:
     """Without a distance: the blocks for so many, and what a query costs."""
-    for documents, blocks in (("10M", "4 x 16"), ("30M", "6 x 20"), ("60M", "10 x 20")):
+    for documents, blocks in (("10M", "4 x 16"), ("30M", "3 x 19"), ("60M", "3 x 21")):
         result = run("plan", "--documents", documents)
         marked = next(line for line in result.output.splitlines() if line.startswith("*"))
         assert blocks in marked
@@ -116,18 +116,18 @@ def test_the_judge_of_an_archive_is_planned_in_legs() -> None:
 
     def planned(*options: str) -> dict[str, dict[str, Any]]:
         told = run(
-            "plan", "--archive", "--documents", "100M", "--json", *options
+            "plan", "--archive", "--documents", "200M", "--json", *options
         ).stdout.splitlines()
         return {step["step"]: step for step in map(json.loads, told)}
 
     whole = planned()
-    legs = planned("--task-memory", "5G", "--cores", "64")
-    fewer = planned("--task-memory", "8G", "--cores", "64")
+    legs = planned("--task-memory", "10G", "--cores", "64")
+    fewer = planned("--task-memory", "14G", "--cores", "64")
     assert [*legs] == ["rows", "ask", "judge", "verdicts"]
-    assert legs["judge"]["memory_bytes"] < whole["judge"]["memory_bytes"] / 1.5
+    assert legs["judge"]["memory_bytes"] < whole["judge"]["memory_bytes"] / 1.3
     assert legs["judge"]["core_hours"] < whole["judge"]["core_hours"]
     for step in ("ask", "judge"):
-        assert legs[step]["memory_bytes"] <= 5e9
+        assert legs[step]["memory_bytes"] <= 10e9
     assert fewer["ask"]["core_hours"] < legs["ask"]["core_hours"]
     refused = run("plan", "--archive", "--documents", "1G", "--task-memory", "8G", code=2).stderr
     assert "too small" in refused and "500,000,000 originals" in " ".join(refused.split())
@@ -207,9 +207,9 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
     assert planned["memory_bytes"] < 64e9
     for_ever = run("plan", "--per-month", "10M").stdout
     assert "Originals grow without end: --retention plans expire_after_s" in for_ever
-    served = re.search(r'"\w+" serves ([\d,]+) originals, .* after ([\d,.]+) days', for_ever)
+    served = re.search(r'"\w+" serves ([\d,]+) originals, .* after ([\d,.]+) years', for_ever)
     assert served is not None
-    comes = int(served[1].replace(",", "")) / 5e6 * 30  # half of 10 M documents in thirty days
+    comes = int(served[1].replace(",", "")) / 5e6 * 30 / 365  # half of 10 M in thirty days
     assert float(served[2].replace(",", "")) == pytest.approx(comes, abs=0.1)
     # The rules of small crawls serve them for longer than anybody plans, whatever the number.
     for few in ("1", "1000", "8K"):

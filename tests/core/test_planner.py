@@ -129,14 +129,14 @@ def test_each_size_ends_where_the_next_begins() -> None:
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
 def test_a_size_keeps_what_its_name_promises(size: Size) -> None:
     """
-    At most 55 µs at the end of its range, planned and measured, and a recall within .002 of the
+    At most 55 µs at the end of its range, planned and measured, and a recall within .0035 of the
     default's; an index that starts from nothing has the buckets for the range.
     """
     planned = estimate_directed(size.rules, size.documents_max)
     originals, microseconds = np.array(size.measured_us).T
     measured_ns = 1e3 * float(np.interp(size.documents_max, originals, microseconds))
     assert max(planned.query_insert_ns, measured_ns) <= QUERY_NS_MAX
-    assert size.recall >= SIZES[0].recall - 0.002
+    assert size.recall >= SIZES[0].recall - 0.0035
     assert bucket_bits(size.rules, 0) == planned.bits
 
 

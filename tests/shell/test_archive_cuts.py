@@ -44,7 +44,7 @@ from worker.shell.files.state import RunState
 from worker.shell.messages import VerdictBytes, encode_answers
 from worker.shell.pipeline.prepare import Preparer
 
-SIZES = ("4x16x1", "4x16x16", "4x16x64", "6x20x64")
+SIZES = ("4x16x1", "4x16x16", "4x16x64", "3x19x128", "6x20x64")
 KINDS = [RowKind.FULL] * 12 + [RowKind.SHORT, RowKind.DELETED, RowKind.SKIPPED, RowKind.DEAD]
 NOTES = {RowKind.SKIPPED: "empty-text", RowKind.DEAD: "unreadable: why"}
 ALL = 1 << 30

@@ -125,22 +125,24 @@ class Blocks(NamedTuple):
 _NO_SETTINGS = ("search_blocks", "search_block_bits", "search_patterns", "search_prefix_max")
 _NUMBERS = re.compile(r"([0-9]{1,3})x([0-9]{1,3})x([0-9]{1,3})")
 
-# Wider blocks have shorter buckets, in more tables; as many patterns as keep recall within .002.
+# Wider blocks have shorter buckets, and find a little less. Three side by side, with twice the
+# patterns, cost as much as six or ten pairs of runs, find as much, and take a half or a third of the
+# memory: `results/rules.md` has both.
 SIZES = (
     Size("small", SearchRules(), 10_000_000, 0.9984, ((1_000_000, 6.7), (10_000_000, 53.0))),
     Size(
         "large",
-        SearchRules(blocks=6, block_bits=20),
+        SearchRules(blocks=3, block_bits=19, patterns=128),
         30_000_000,
         0.9969,
         ((10_000_000, 17.6), (30_000_000, 36.0)),
     ),
     Size(
         "huge",
-        SearchRules(blocks=10, block_bits=20, patterns=24),
-        65_000_000,
-        0.9969,
-        ((30_000_000, 26.1), (100_000_000, 65.1)),
+        SearchRules(blocks=3, block_bits=21, patterns=128),
+        100_000_000,
+        0.9953,
+        ((30_000_000, 26.1), (100_000_000, 45.1)),
     ),
 )
 # For more than anybody has measured: the cost stays flat, but fewer copies are found.
@@ -295,7 +297,7 @@ def size_text(rules: SearchRules) -> str:
     """
     Return the setting `search_size` of these rules: a name, or else blocks, bits and patterns.
 
-    >>> size_text(SearchRules(blocks=6, block_bits=20)), size_text(BEYOND)
+    >>> size_text(SearchRules(blocks=3, block_bits=19, patterns=128)), size_text(BEYOND)
     ('large', '10x26x64')
     """
     size = size_of(rules)
@@ -321,7 +323,7 @@ def blocks_of(text: str) -> Blocks:
         ValueError: it is no name of SIZES and not three numbers.
 
     >>> blocks_of("large"), blocks_of("10x26x64")
-    (Blocks(number=6, bits=20, patterns=64), Blocks(number=10, bits=26, patterns=64))
+    (Blocks(number=3, bits=19, patterns=128), Blocks(number=10, bits=26, patterns=64))
     """
     for size in SIZES:
         if text == size.name:
@@ -344,7 +346,7 @@ def rules_for(documents: int) -> SearchRules:
     Return the default rules with the blocks and patterns for so many originals.
 
     >>> rules_for(50_000_000).text[:54]
-    'directed, distance 16, 10 blocks of 20 bits, 24 patter'
+    'directed, distance 16, 3 blocks of 21 bits, 128 patter'
     """
     fitting = (size.rules for size in SIZES if documents <= size.documents_max)
     return next(fitting, BEYOND)
