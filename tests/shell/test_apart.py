@@ -12,11 +12,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from neardup import CrawlFiles, Deduplicator
 
-from tests.cli.program import lines, run
+from tests.cli import program
+from tests.cli.program import ARTICLE, OTHER, lines, run
+from tests.shell.local_engine import local_engine
+from tests.shell.test_archive import verdicts
 from worker.core.document import Verdict
 from worker.log import replica as log_replica
 from worker.log import snapshot
 from worker.settings import Settings
+from worker.shell.archive import steps
 from worker.shell.files.apart import NamesApart
 from worker.shell.files.crawl import with_answers
 from worker.shell.files.engine import LOG, FileEngine, file_engine
@@ -285,6 +289,64 @@ def test_ids_that_number_no_rows_are_not_said_to(tmp_path: Path) -> None:
     said = run(*command).stderr
     assert "1 document has a doc_id" in said and "only number" not in said
     assert json.loads(run(*command, "--json").stdout)["named_apart"] == 1
+
+
+@pytest.mark.parametrize("how", ["dedup", "replace", "state", "reference", "library", "archive"])
+def test_a_document_that_is_named_apart_is_no_recrawl_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """
+    A URL that was made of a doc_id is made again of the other name; one that was brought stays.
+
+    Otherwise the second "a" would have the URL of the first: a new version, which may replace it.
+    """
+    monkeypatch.setattr(steps, "engine", local_engine)
+    files = [tmp_path / name for name in ("1.jsonl", "2.jsonl", "3.jsonl")]
+    brought = {"doc_id": "b", "url": "https://example.org/"}
+    files[0].write_text(lines({"doc_id": "a", "text": ARTICLE}, brought | {"text": "one text"}))
+    files[1].write_text(lines({"doc_id": "a", "text": OTHER}, brought | {"text": "another of it"}))
+    files[2].write_text(lines({"doc_id": "c", "text": ARTICLE}, {"doc_id": "d", "text": OTHER}))
+    a, b, other_a, other_b, c, d = _judged(tmp_path, files, how)
+    assert [verdict["verdict"] for verdict in (a, b, other_a, other_b)] == ["new"] * 4
+    assert other_a["url"] == f"urn:neardup:{other_a['doc_id']}" != a["url"]
+    assert other_b["url"] == b["url"] == "https://example.org/"
+    assert other_a.get("former_version") is None
+    assert c["duplicate_of"]["doc_id"] == "a" and not c["duplicate_of"]["same_url"]
+    assert d["duplicate_of"]["doc_id"] == other_a["doc_id"]
+
+
+def _judged(folder: Path, files: list[Path], how: str) -> list[dict[str, Any]]:
+    """Judge files in this way; return all verdicts, those of a reference, too."""
+    if how == "library":
+        judged = Deduplicator(threads=1).add_many(CrawlFiles(files))
+        return [
+            {
+                "doc_id": verdict.doc_id,
+                "url": verdict.url,
+                "verdict": verdict.outcome.value,
+                "former_version": verdict.former_version,
+                "duplicate_of": verdict.duplicate_of
+                and {
+                    "doc_id": verdict.duplicate_of.original.doc_id,
+                    "same_url": verdict.duplicate_of.same_url,
+                },
+            }
+            for verdict in judged
+        ]
+    runs: list[tuple[object, ...]] = [tuple(files)]
+    if how == "archive":
+        inputs = [argument for file in files for argument in ("--input", file)]
+        run("archive", *inputs, "--format", "jsonl", "--output", folder / "out", "--threads", "1")
+        found = ["\n".join(line.decode() for line in verdicts(folder / "out"))]
+    else:
+        if how == "replace":
+            runs = [(*files, *program.defined(recrawls="replace"))]
+        elif how == "state":
+            runs = [(file, "--state", folder / "state") for file in files]
+        elif how == "reference":
+            runs = [(files[0],), (*files[1:], "--reference", files[0])]
+        found = [run("dedup", *arguments).stdout for arguments in runs]
+    return [json.loads(line) for part in found for line in part.splitlines()]
 
 
 def test_an_id_that_was_a_duplicates_is_told_of_where_another_file_has_it(tmp_path: Path) -> None:

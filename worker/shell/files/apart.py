@@ -12,6 +12,10 @@ inputs, too. A document of another input with that doc_id is
     delivered again     if its content is the same
     another document    otherwise: it is called ID-DIGEST, by its content, and nothing is replaced
 
+A document without a URL has one that is made of its doc_id (`archives/rows.py`). It is made again
+of the new doc_id. Otherwise two documents would have one URL, and the second would be taken for a
+re-crawl of the first.
+
 Whether a doc_id is another input's is read from the store, which is told where an input begins, and
 knows from then on which originals are earlier ones. A record has rows of one input, or several
 whole inputs without a doc_id in common (`records.py`), so all originals in the store are earlier
@@ -39,9 +43,11 @@ from worker.core.document import DOC_ID_BYTES_MAX
 from worker.log.originals import OriginalStore
 from worker.log.record import RowKind, Rows
 from worker.log.texts import Texts
+from worker.shell.files.archives.rows import MADE_URL
 from worker.shell.files.inputs import Inputs, RowPlace
 
 _COMPARED = (RowKind.FULL, RowKind.SHORT)
+_MADE_URL = MADE_URL.encode()
 _SURROGATES = ("utf-8", "surrogatepass")
 _Document = TypeVar("_Document")
 
@@ -259,11 +265,19 @@ def _is_misplaced(rows: Rows, inputs: Inputs) -> NDArray[np.bool_]:
 
 
 def named_apart(rows: Rows, places: NDArray[np.int64]) -> Rows:
-    """Return rows, those at these places named by their doc_id and their content."""
+    """
+    Return rows, those at these places named by their doc_id and their content.
+
+    A URL that was made of the former doc_id is made of the new one; others stay.
+    """
     doc_ids = rows.doc_ids.tolist()
+    urls = rows.urls.tolist()
     for place in places.tolist():
-        doc_ids[place] = name_apart(doc_ids[place], int(rows.digests[place]))
-    return replace(rows, doc_ids=Texts.of(doc_ids))
+        former = doc_ids[place]
+        doc_ids[place] = name_apart(former, int(rows.digests[place]))
+        if urls[place] == _MADE_URL + former:
+            urls[place] = _MADE_URL + doc_ids[place]
+    return replace(rows, doc_ids=Texts.of(doc_ids), urls=Texts.of(urls))
 
 
 def name_apart(doc_id: bytes, digest: int) -> bytes:
