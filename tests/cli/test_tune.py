@@ -5,6 +5,8 @@ our own.
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import json
 import random
 import re
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli.program import defined, documents_of, lines, misused, run
+from tests.cli.program import defined, documents_of, lines, misused, refused, run
 from tests.core.test_evaluation import made_texts, with_scattered_words
 from worker.cli.plan import (
     JUDGE_ROW_US,
@@ -25,6 +27,7 @@ from worker.cli.plan import (
     archive_steps,
     in_bytes,
 )
+from worker.cli.shared import console_of_terminal
 from worker.cli.tune import _changed
 from worker.core.evaluation import Pairs, Trial, finds, measure
 from worker.core.fingerprint import Fingerprinter
@@ -224,6 +227,8 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
     [
         (["--documents", "many"], "got 'many'"),
         (["--documents", "2^99"], "1 to 2^40"),
+        (["--documents", "10B"], "B stands for bytes: write 10G for billions, got '10B'"),
+        (["--documents", "10MB"], "write 10M, got '10MB'"),
         (["--documents", "9999^999"], "got '9999^999'"),
         (["--documents", "9" * 400], "got '999"),
         (["--documents", "10M", "--memory", "1M"], "got 1000000"),
@@ -272,7 +277,7 @@ def labelled(tmp_path: Path) -> list[str]:
     one not scored.
     """
     documents, pairs = written(tmp_path / "docs.jsonl", DOCUMENTS), tmp_path / "pairs.tsv"
-    rows = (("original", "copy", 1, "edits"), ("original", "other", 0, "topics"), ("copy", "short", 0, "topics"),
+    rows = (("original", "copy", 1, "edits"), ("copy", "other", 0, "topics"), ("copy", "short", 0, "topics"),
             ("original", "other", 1, "wrong labels"), ("original", "half", -1, "edits"))  # fmt: skip
     pairs.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
     return [str(documents), str(pairs)]
@@ -360,11 +365,56 @@ def test_hard_negatives_are_told_by_kind(labelled: list[str]) -> None:
     assert "not the same, by kind" in run("evaluate", *labelled).output
 
 
+@pytest.mark.parametrize(("columns", "width"), [("0", 80), ("3", 20), ("40", 40)])
+def test_a_console_is_wide_enough_to_print_anything(columns: str, width: int) -> None:
+    """A console of rich prints nothing where the terminal says 0, which stands for unknown."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", columns)
+        assert console_of_terminal().width == width
+
+
 def test_a_plot_is_written_or_refused(labelled: list[str], tmp_path: Path) -> None:
     """A picture where matplotlib is installed; without it the error says how to install it."""
     target = tmp_path / "distances.svg"
     said = run("evaluate", *labelled, "--plot", target, code=find_spec("matplotlib") is None)
     assert target.is_file() or "pip install matplotlib" in str(said.exception)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "tune"])
+def test_a_plot_that_cannot_be_written_is_refused_before_anything_is_read(
+    labelled: list[str], tmp_path: Path, command: str
+) -> None:
+    """An ending that matplotlib does not know, and a folder that is not there."""
+    pytest.importorskip("matplotlib")
+    missing = tmp_path / "missing" / "plot.png"
+    assert "there is no folder" in refused(command, *labelled, "--plot", missing)
+    Path(labelled[0]).write_text("no document")  # which would be said if it were read
+    said = refused(command, *labelled, "--plot", tmp_path / "plot.bmp")
+    assert "matplotlib draws" in said and ".svg" in said
+
+
+@pytest.mark.parametrize("how", ["mark", "gzip", "stdin", "windows", "blank"])
+def test_pairs_are_read_as_other_inputs_are(labelled: list[str], how: str) -> None:
+    """With a byte order mark, compressed, from stdin, with CR LF; no doc_id is cut at U+2028."""
+    pairs = Path(labelled[1])
+    documents = written(Path(labelled[0]), {**DOCUMENTS, "a\u2028b": ORIGINAL})
+    content = "original\ta\u2028b\t1\noriginal\tother\t0\n".encode()
+    if how == "mark":
+        content = codecs.BOM_UTF8 + content
+    elif how == "gzip":
+        content = gzip.compress(content)
+    elif how == "windows":
+        content = content.replace(b"\n", b"\r\n")
+    elif how == "blank":
+        content = content.replace(b"\n", b"\n\n")
+    pairs.write_bytes(content)
+    name = "-" if how == "stdin" else pairs
+    result = run("evaluate", documents, name, "--json", stdin=content if how == "stdin" else b"")
+    scores = json.loads(result.stdout)["scores"]["all"]
+    assert (scores["same"], scores["other"], scores["recall"]["value"]) == (1, 1, 1)
+    assert "pairs left out" not in result.stderr
+    if how == "stdin":
+        assert "stdin can be read only once" in refused("evaluate", "-", "-")
 
 
 @pytest.mark.parametrize(
@@ -373,6 +423,8 @@ def test_a_plot_is_written_or_refused(labelled: list[str], tmp_path: Path) -> No
         ("a\tb", "line 1: must be doc_id, doc_id, label"),
         ("a\tb\t2", "must be doc_id"),
         ("x\ty\t1", "no pair of"),
+        ("a\tb\t1\nb\ta\t0", "line 2: says 0 of a pair of which line 1 says 1: 'a\\tb\\t1' and"),
+        ("a\tb\t1\tall", "no kind can be called 'all'"),
     ],
 )
 def test_pairs_of_another_form_are_refused(labelled: list[str], line: str, told: str) -> None:

@@ -96,7 +96,9 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     options = reading.options(
         keep, prefer, duplicates=duplicates, format=format_, per_cluster=per_cluster
     )
-    task_bytes = None if task_memory is None else number(task_memory, "--task-memory", 63)
+    task_bytes = (
+        None if task_memory is None else number(task_memory, "--task-memory", 63, is_bytes=True)
+    )
     started = time.monotonic()
     with ExitStack() as stack:
         last = stack.enter_context(ended_in_time())

@@ -8,13 +8,12 @@ import orjson
 import typer
 
 from worker.cli.options import with_settings
-from worker.cli.shared import STDIN, echo_json
+from worker.cli.shared import STDIN, console_of_terminal, echo_json
 from worker.cli.side_by_side import (
     SHINGLES_DEFAULT,
     Compared,
     ShinglesOption,
     comparison_fields,
-    console_of_terminal,
     show_side_by_side,
 )
 from worker.core.document import BodyKind, Document

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from worker.cli.broker import prepare_with_progress
 from worker.cli.options import await_cluster
-from worker.cli.shared import printable, terminal_width
+from worker.cli.shared import console_of_terminal, printable, terminal_width
 from worker.cli.verdicts import cells_that_differ
 from worker.core.compare import Step, steps
 from worker.core.document import Verdict
@@ -69,7 +69,7 @@ def demo(
     if every document was answered exactly once; otherwise the demo keeps all files and names their
     folder. Ctrl-C leaves no process, no port and no file behind.
     """
-    console = Console()
+    console = console_of_terminal(highlight=True)
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(keep))
         crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)

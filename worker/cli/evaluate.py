@@ -12,12 +12,13 @@ import numpy as np
 import orjson
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from worker.cli.labelled import (
+    ALL_KINDS,
     Corpus,
+    check_plot,
     drawn,
     false_positives_cell,
     number_table,
@@ -29,7 +30,7 @@ from worker.cli.labelled import (
 )
 from worker.cli.options import with_settings
 from worker.cli.reading import Reading
-from worker.cli.shared import QuietOption, echo_json, printable
+from worker.cli.shared import QuietOption, console_of_terminal, echo_json, printable
 from worker.core import evaluation
 from worker.core.evaluation import Measures, Pairs, Scores
 from worker.core.fingerprint import Fingerprinter
@@ -96,6 +97,7 @@ def evaluate(
     no effect.
     """
     outputs = [] if plot is None else [plot]
+    check_plot(plot)
     files = reading.files([documents], outputs, [pairs, *settings.files])
     labels = read_labels(pairs)
     corpus = read_corpus(files, settings, reading, quiet=quiet)
@@ -121,8 +123,8 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
     found = evaluation.finds(measures, rules)
     of_group = evaluation.groups(pairs, len(corpus.doc_ids))
     table: dict[str, Scores] = {}
-    for kind in [*sorted(set(pairs.kinds)), "all"]:
-        mine = pairs.of_kind(kind) if kind != "all" else pairs.first >= 0
+    for kind in [*sorted(set(pairs.kinds)), ALL_KINDS]:
+        mine = pairs.of_kind(kind) if kind != ALL_KINDS else pairs.first >= 0
         table[kind] = evaluation.score(found[mine], pairs.same[mine], of_group[mine])
     originals = evaluation.leaders(batch, rules, corpus.pages)
     why = evaluation.reasons(measures, rules)
@@ -231,7 +233,7 @@ def _write_json(result: Evaluation) -> None:
 
 def _show(result: Evaluation, rules: str, wrong: int) -> None:
     """Print everything; the tables follow the terminal's width."""
-    console = Console(highlight=False)
+    console = console_of_terminal()
     console.print(Text(f"search: {rules}\n"))
     console.print(_scores(result.scores))
     console.print(_distances(result))

@@ -14,13 +14,12 @@ from rich.text import Text
 from worker.cli.answers import read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
-from worker.cli.shared import QuietOption, echo_json, printable
+from worker.cli.shared import QuietOption, console_of_terminal, echo_json, printable
 from worker.cli.side_by_side import (
     SHINGLES_DEFAULT,
     Compared,
     ShinglesOption,
     comparison_fields,
-    console_of_terminal,
     show_bits,
     show_side_by_side,
 )

@@ -5,6 +5,7 @@ pairs of them, tables and plots.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
@@ -27,8 +28,11 @@ from worker.report.answers import ReadText, text_of
 from worker.settings import Settings
 from worker.shell.files.apart import FileDocuments, told
 from worker.shell.files.outputs import written
-from worker.shell.files.places import shown_name
+from worker.shell.files.places import descriptor_of, path_of, shown_name
+from worker.shell.files.unpacked import opened_unpacked
 
+ALL_KINDS = "all"  # under this name the scores of all kinds together are shown
+_CONTRARY = {"1": "0", "0": "1"}
 _LABELS = {"1": True, "0": False, "-1": None}  # None: not scored
 
 
@@ -106,25 +110,46 @@ def read_labels(path: Path) -> list[list[str]]:
 
     Args:
         path: lines of doc_id, doc_id, label (1 the same, 0 not, -1 not scored) and, last, the kind
-            of pair, separated by tabs.
+            of pair, separated by tabs. The file may be compressed; "-" is stdin.
     Returns:
-        The cells of each line.
+        The cells of each line that is not empty.
     Raises:
-        StopError: the file cannot be read, or a line is malformed.
+        StopError: the file cannot be read, a line is malformed, or two lines contradict each other.
     """
+    with opened_unpacked(str(path)) as stream:
+        content = stream.read()
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StopError(
-            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
-        ) from error
-    labels = [line.split("\t") for line in lines]
-    for line_number, cells in enumerate(labels, start=1):
+        # Not `splitlines`: a doc_id may have other ends of lines in it, such as U+2028.
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise StopError(f"cannot read {path}: {error}") from error
+    labels: list[list[str]] = []
+    line_of: dict[tuple[str, ...], int] = {}  # by the two doc_ids, in their order, and the label
+    for line_number, line in enumerate(lines, start=1):
+        cells = line.removesuffix("\r").split("\t")
+        if cells == [""]:
+            continue
+        place = f"{path}, line {line_number}"
         if len(cells) < 3 or cells[2] not in _LABELS:
             raise StopError(
-                f"{path}, line {line_number}: must be doc_id, doc_id, label (1, 0 or -1) and, if "
-                f"you like, a kind, separated by tabs, got {lines[line_number - 1][:100]!r}"
+                f"{place}: must be doc_id, doc_id, label (1, 0 or -1) and, if "
+                f"you like, a kind, separated by tabs, got {line[:100]!r}"
             )
+        if len(cells) > 3 and cells[-1] == ALL_KINDS:
+            raise StopError(
+                f"{place}: no kind can be called {ALL_KINDS!r}, under which the scores of all "
+                "kinds together are shown: give it another name"
+            )
+        pair = sorted(cells[:2])
+        other = line_of.get((*pair, _CONTRARY.get(cells[2], "")))
+        if other is not None:
+            raise StopError(
+                f"{place}: says {cells[2]} of a pair of which line {other} says "
+                f"{_CONTRARY[cells[2]]}: {lines[other - 1][:100]!r} and {line[:100]!r}. Remove "
+                "one of them, or write -1 for a pair that nobody can tell"
+            )
+        line_of.setdefault((*pair, cells[2]), line_number)
+        labels.append(cells)
     return labels
 
 
@@ -212,29 +237,52 @@ def share(value: float, digits: int) -> str:
     return "" if isnan(value) else f"{value:.{digits}f}".removeprefix("0")
 
 
+def check_plot(path: Path | None) -> None:
+    """
+    Raise StopError if `drawn` could write no picture here. None: nothing is to be drawn.
+
+    Commands that compute for hours call it first.
+    """
+    if path is None:
+        return
+    try:
+        # Matplotlib's backend without a window works on every machine.
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError as error:
+        raise StopError("--plot needs matplotlib: pip install matplotlib") from error
+    endings = Figure().canvas.get_supported_filetypes()
+    ending = path.suffix.removeprefix(".")
+    if ending and ending.lower() not in endings:
+        known = ", ".join(f".{name}" for name in sorted(endings))
+        raise StopError(f"cannot write {path}: matplotlib draws {known}, not .{ending}")
+    local = path_of(path)
+    if local is None or descriptor_of(path) is not None:
+        return
+    folder = local.resolve().parent
+    if not folder.is_dir():
+        raise StopError(f"cannot write {path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise StopError(f"cannot write {path}: no permission to write to {folder}")
+
+
 @contextmanager
 def drawn(path: Path, size: tuple[float, float]) -> Iterator[Any]:
     """
     Yield a figure of matplotlib to draw on; it is written at the end.
 
     Args:
-        path: the picture to write. Its suffix decides the format, such as .png or .svg.
+        path: the picture to write, after `check_plot`. Its suffix decides the format, such as .png
+            or .svg.
         size: width and height in inches.
     Raises:
-        StopError: matplotlib is missing, does not know the ending, or the file cannot be written.
+        StopError: the file cannot be written.
     """
-    try:
-        # Matplotlib's backend without a window works on every machine.
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise StopError("--plot needs matplotlib: pip install matplotlib") from error
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     figure = Figure(figsize=size)
     yield figure
     for axis in figure.axes:
         axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
-    try:
-        with written(path) as stream:
-            figure.savefig(stream, dpi=120, format=path.suffix.removeprefix(".") or None)
-    except ValueError as error:  # an ending that matplotlib does not know
-        raise StopError(f"cannot write {path}: {error}") from error
+    with written(path) as stream:
+        figure.savefig(stream, dpi=120, format=path.suffix.removeprefix(".") or None)

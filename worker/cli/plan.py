@@ -156,7 +156,7 @@ def plan(  # noqa: PLR0917  # each is an option
     their documents are copies, and use the search that fits the other half.
     """
     _check(documents, per_month, retention, cores, distance, task_memory, archive=archive)
-    limit = None if memory is None else number(memory, "--memory", 63)
+    limit = None if memory is None else number(memory, "--memory", 63, is_bytes=True)
     try:
         if per_month:
             kept_s = duration_s(retention) if retention else None
@@ -463,7 +463,9 @@ def _archive(
     count: int, limit: int | None, task_memory: str | None, cores: int, as_json: bool
 ) -> None:
     """Write a line per step, and warn of a judge that is too large or too slow."""
-    task_bytes = None if task_memory is None else number(task_memory, "--task-memory", 63)
+    task_bytes = (
+        None if task_memory is None else number(task_memory, "--task-memory", 63, is_bytes=True)
+    )
     search = archive_search(count)
     steps = archive_steps(count, search, task_bytes)
     if as_json:
@@ -530,19 +532,30 @@ def _cost(search: planner.Plan[SearchRules]) -> str:
     return f"{search_us:,.1f} µs a search, {search.bytes_per_document:,.0f} bytes an original"
 
 
-def number(text: str, option: str, bits: int = 40) -> int:
+def number(text: str, option: str, bits: int = 40, *, is_bytes: bool = False) -> int:
     """
     Read a count from 1 to 2^bits: 250000, 10M, 8G, 1e9, 2^34.
+
+    A B at the end stands for bytes, as in 64GB. It is refused where documents are counted: in 10B,
+    it would be a billion for the one who wrote it.
 
     >>> number("10M", "documents", 40)
     10000000
     >>> number("2^34", "documents", 40)
     17179869184
+    >>> number("64GB", "memory", 63, is_bytes=True)
+    64000000000
     """
     power = re.fullmatch(r"(\d{1,4})\^(\d{1,2})", text)
     scaled = re.fullmatch(
-        r"(\d{1,19}(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)b?", text.replace(",", "").lower()
+        r"(\d{1,19}(?:\.\d+)?(?:e\d{1,2})?)([kmgt]?)(b?)", text.replace(",", "").lower()
     )
+    if scaled and scaled[3] and not is_bytes:
+        meant = text[:40].rstrip("bB")
+        raise typer.BadParameter(
+            f"{option} counts documents, and B stands for bytes: write "
+            f"{meant if scaled[2] else f'{meant}G for billions'}, got {text[:40]!r}"
+        )
     count = (
         int(power[1]) ** int(power[2])
         if power

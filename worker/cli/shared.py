@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, NamedTuple,
 
 import typer
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
 
 from worker.cli.progress import passed
 from worker.shell.files.formats import INPUTS, JSON_LINES, check_format
@@ -70,6 +71,8 @@ DAMAGED_TOLD_MAX = 3
 _GAP = "  "
 _SHARE_MIN = 12  # least width of a column that shares the remaining room of a terminal
 URL_CONTEXT = 8  # characters of two URLs to show from where they begin to differ
+_WIDTH_MIN = 20  # of a console: narrower ones show a word a line, or nothing
+_WIDTH_UNKNOWN = 80
 _SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column
 
 
@@ -184,6 +187,19 @@ def _cut(text: str, start: int, width: int) -> str:
 def terminal_width() -> int | None:
     """Return the columns of the terminal, or of $COLUMNS; None for a pipe."""
     return shutil.get_terminal_size((0, 0)).columns or None
+
+
+def console_of_terminal(*, highlight: bool = False) -> Console:
+    """
+    Return what a command prints its tables and texts to; without colours into a pipe.
+
+    A console of rich prints nothing at all where its width is 0, which some terminals and
+    `COLUMNS=0` say if they do not know theirs.
+    """
+    console = Console(highlight=highlight)
+    if console.width < _WIDTH_MIN:
+        console.width = _WIDTH_MIN if console.width else _WIDTH_UNKNOWN
+    return console
 
 
 def option(text: str, metavar: str = "FILE") -> Any:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from worker.cli.shared import printable, terminal_width
+from worker.cli.shared import printable
 from worker.core.definition import Kind
 from worker.core.search import (
     SearchedDocument,
@@ -115,11 +115,6 @@ def comparison_fields(compared: Compared) -> dict[str, Any]:
         ],
         "steps": [{"kind": step.kind, "tokens": step.tokens} for step in found.steps],
     }
-
-
-def console_of_terminal() -> Console:
-    """Return the terminal; without colours into a pipe."""
-    return Console(highlight=False, soft_wrap=False, width=terminal_width())
 
 
 def show_side_by_side(

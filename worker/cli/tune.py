@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from worker.cli.labelled import (
     Corpus,
+    check_plot,
     drawn,
     false_positives_cell,
     number_table,
@@ -27,7 +27,7 @@ from worker.cli.options import with_settings
 from worker.cli.plan import in_bytes, number
 from worker.cli.progress import passed
 from worker.cli.reading import Reading
-from worker.cli.shared import QuietOption
+from worker.cli.shared import QuietOption, console_of_terminal
 from worker.core import planner
 from worker.core.evaluation import (
     ALIKE_FROM,
@@ -108,6 +108,7 @@ def tune(
     Give it labelled pairs if your pages look alike without being copies, like products of a shop.
     """
     documents_expected = number(expected, "--expected")
+    check_plot(plot)
     others = [*settings.files] if pairs is None else [*settings.files, pairs]
     files = reading.files([documents], [] if plot is None else [plot], others)
     corpus, labelled = _labelled(files, pairs, settings, reading, quiet=quiet)
@@ -160,7 +161,7 @@ def _compare_thresholds(
         counted = f"{same:,} pairs the same, {len(labelled.same) - same:,} not"
         alone = [(one.rules.similarity_min, one.alone) for one in compared]
         stream = [(one.rules.similarity_min, one.stream) for one in compared]
-        console = Console(highlight=False)
+        console = console_of_terminal()
         console.print(_thresholds(alone, f"{counted}; each alone, with 95 % intervals"))
         console.print(_thresholds(stream, "as a stream in this order: pairs in one cluster"))
     if plot is not None:
@@ -295,7 +296,7 @@ def _show(
     is_sure: bool,
 ) -> None:
     """Print the pairs, the best trials and what each rule does to pairs."""
-    console = Console(highlight=False)
+    console = console_of_terminal()
     same = int(labelled.same.sum())
     lookalikes = int(labelled.of_kind(LOOKALIKES).sum())
     among = f", {lookalikes:,} of them look alike" if lookalikes else ""
@@ -323,7 +324,7 @@ def _show_streams(streams: list[StreamTrial], recommended: Trial, *, is_sure: bo
             recall_cell(one.scores),
             false_positives_cell(one.scores),
         )
-    Console(highlight=False).print(shown)
+    console_of_terminal().print(shown)
 
 
 def _show_recommended(
@@ -334,7 +335,7 @@ def _show_recommended(
         changed = _changed(recommended, settings)
         lines = [f"  {name} = {toml_value(value)}" for name, value in changed.items()]
         typer.echo("\n".join(["definition:", *lines]) if lines else "definition: as given")
-    Console(highlight=False).print(Text(_cost(recommended, documents)))
+    console_of_terminal().print(Text(_cost(recommended, documents)))
 
 
 def _best(best: list[Trial], given: Trial, *, is_sure: bool) -> Table:

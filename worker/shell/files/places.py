@@ -574,10 +574,13 @@ def checked_files(
     Args:
         others: are read as well, but not as documents.
     Raises:
-        StopError: as `files_of`, `check_places` and `check_outside`.
+        StopError: as `files_of`, `check_places` and `check_outside`; or stdin is both.
     """
     names = list(names)
+    others = list(map(str, others))
     files = files_of(names, tell)
+    if STDIO in files and STDIO in others:
+        raise StopError("stdin can be read only once: name a file for one of the two inputs")
     check_places([*files, *others], outputs)
     check_outside(names, outputs)
     return files
