@@ -5,6 +5,7 @@ topics.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -569,6 +570,9 @@ def test_a_crawl_becomes_a_page_whole_or_not_at_all(tmp_path: Path) -> None:
     assert ">Languages<" in text and "anchors" in text and "equal words" in text
     without = run("report", verdicts, "--output", "-", "--title", "a <crawl>").stdout
     assert "<h1>a &lt;crawl&gt;</h1>" in without and "--documents" in without
+    packed = tmp_path / "page.html.gz"
+    run("report", verdicts, "--documents", crawl, "--output", packed, "--title", "report")
+    assert gzip.decompress(packed.read_bytes()).decode().startswith("<!DOCTYPE html>")
     page.write_text("the former")
     bad.write_bytes(verdicts.read_bytes() + b"{}\n")
     assert "bad.jsonl, line" in refused("report", bad, "--output", page)

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from neardup import Deduplicator
 
 from tests.cli.program import lines
 from tests.conftest import output_of
@@ -185,6 +186,19 @@ def hostile(number: int, url: str) -> Verdict:
         doc_id=f"o{EVIL}", url=f"javascript:alert(3)//{EVIL}"
     )
     return made._replace(duplicate_of=made.duplicate_of._replace(original=there))
+
+
+def test_a_folder_for_temporary_files_that_takes_none_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With the variable that names another one, when the file is made and when it is written to."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(StopError, match=r"cannot keep verdicts in .*/gone: No such file.*TMPDIR"):
+        Tally()
+    full = Path("/dev/full").open("r+b", buffering=0)  # noqa: SIM115  # closed by the tally
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full)
+    with pytest.raises(StopError, match=r"No space left on device.*TMPDIR"):
+        taken(verdict(1), copy(2, of=1))
 
 
 @pytest.mark.parametrize(
@@ -692,6 +706,24 @@ def test_documents_without_a_name_are_found_in_whichever_run_they_were_judged(
         first: "one text", again: "one text"
     }  # fmt: skip
     assert second not in found
+
+
+def test_the_text_of_a_document_that_was_named_apart_is_found(tmp_path: Path) -> None:
+    """Its file has its former doc_id, and the name has the digest of its content."""
+    files = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
+    long = "x" * 1_024  # is cut where the digest is added
+    for number, file in enumerate(files):
+        texts = (f"the {word} text of file {number}" for word in ("first", "second", "third"))
+        rows = zip(("a", "a-b", long), texts, strict=True)
+        file.write_text(lines(*({"doc_id": doc_id, "text": text} for doc_id, text in rows)))
+    text_of = {one.doc_id: one for one in Deduplicator(threads=1).add_many(CrawlFiles(files))}
+    assert len(text_of) == 6
+    found = read_texts(CrawlFiles(files), text_of.keys(), Settings()).texts
+    assert [found[doc_id].text for doc_id in text_of] == [
+        f"the {word} text of file {number}"
+        for number in (0, 1)
+        for word in ("first", "second", "third")
+    ]
 
 
 def test_a_doc_id_is_that_of_the_first_file_that_has_it() -> None:

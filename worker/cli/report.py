@@ -14,7 +14,7 @@ from worker.cli.shared import QuietOption, printable
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import HTML, INPUTS, check_format
-from worker.shell.files.outputs import written
+from worker.shell.files.outputs import packed, written
 
 
 @with_settings("definition", *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max")
@@ -66,8 +66,8 @@ def report(
     files = reading.files(documents or [], [output], [*settings.files, *judged])
     if verdicts is None:
         await_cluster(settings)
-    with Tally() as tally, written(output) as stream:
-        check_format(output, HTML)
+    check_format(output, HTML)
+    with Tally() as tally, written(output) as file, packed(file, output) as stream:
         for answer, value in read_answers(verdicts, settings, quiet=quiet):
             tally.take(answer, value)
         if not len(tally):

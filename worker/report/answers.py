@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
@@ -17,11 +18,13 @@ from rich.cells import cell_len
 from worker.core.definition import detect
 from worker.core.document import Deletion, Document, Outcome, Verdict
 from worker.core.extract import Skipped, extract_with_account
+from worker.core.fingerprint import Fingerprinter
 from worker.core.marks import page_mark
 from worker.core.search import CONFIRMED_MAX
 from worker.errors import DocumentError, StopError
 from worker.log.url_rules import UrlRules
 from worker.settings import Settings
+from worker.shell.files.apart import name_apart
 from worker.shell.files.archives import Record
 from worker.shell.files.inputs import RowPlace
 from worker.shell.messages import DeadLetter, decode_document, decode_verdict
@@ -238,6 +241,7 @@ _CHARACTERS_READ = 3_000  # characters of a text that are read for its language
 _PRIMARY = re.compile(r"\s*([a-z]{2,3})\s*(?:[-_]|$)")
 
 
+_APART = re.compile(r"-[0-9a-f]{16}\Z")
 _SURROGATES = ("utf-8", "surrogatepass")
 
 
@@ -302,6 +306,7 @@ def read_texts(
     """
     wanted_texts = WantedTexts()
     derived = _derived_names(wanted)
+    apart = _NamedApart(frozenset() if from_topics else wanted, settings)
     file_of: dict[str, str] = {}
     for record in records:
         doc_id = "" if record.key is None else record.key.decode("utf-8", "replace")
@@ -310,7 +315,8 @@ def read_texts(
         names = derived.get(_digest_in(doc_id), [])  # they all have this text
         if not names and doc_id in wanted:
             names = [doc_id]
-        if not names and not is_sampled:
+        may_be_apart = apart.may_name(doc_id)
+        if not names and not is_sampled and not may_be_apart:
             continue
         readable = readable_text(record.key, record.value, settings)
         if readable is None:
@@ -318,11 +324,53 @@ def read_texts(
         for name in names:
             if from_topics or file_of.setdefault(name, record.file) == record.file:
                 wanted_texts.texts[name] = readable
+        if may_be_apart:
+            name = apart.name_of(doc_id, readable)
+            if name in wanted:
+                wanted_texts.texts[name] = readable
         if is_sampled:
             named = _PRIMARY.match((readable.language or "").lower())
             code = named[1] if named else detect(readable.text[:_CHARACTERS_READ]) or ""
             wanted_texts.languages[code] += 1
     return wanted_texts
+
+
+class _NamedApart:
+    """
+    Finds documents of files that are called ID-DIGEST: their file has only ID (`files/apart.py`).
+
+    Args:
+        wanted: the doc_ids of documents, of which any may have been named so.
+        settings: how texts become the digests in these names.
+
+    Cost: a fingerprint of each document whose ID may be one of theirs.
+    """
+
+    def __init__(self, wanted: Set[str], settings: Settings) -> None:
+        self._stems = {_stem_of(doc_id) for doc_id in wanted if _APART.search(doc_id)}
+        self._settings = settings
+
+    def may_name(self, doc_id: str) -> bool:
+        """Return whether a document with this doc_id may be one of them."""
+        return bool(self._stems) and _stem_of(_named(doc_id, 0)) in self._stems
+
+    def name_of(self, doc_id: str, read: ReadText) -> str:
+        """Return what a document is called that is named apart."""
+        batch = self._fingerprinter.batch([read.text], [read.language])
+        return _named(doc_id, int(batch.digests[0]))
+
+    @cached_property
+    def _fingerprinter(self) -> Fingerprinter:
+        return Fingerprinter(self._settings.parameters)
+
+
+def _named(doc_id: str, digest: int) -> str:
+    return name_apart(doc_id.encode(*_SURROGATES), digest).decode(*_SURROGATES)
+
+
+def _stem_of(name: str) -> str:
+    """Return what stands before the digest in the name of a document that is named apart."""
+    return name.rpartition("-")[0]
 
 
 def _derived_names(wanted: Set[str]) -> dict[str, list[str]]:

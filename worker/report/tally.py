@@ -10,7 +10,8 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple, TypeVar
@@ -20,6 +21,7 @@ import xxhash
 
 from worker.core.document import ApartReason, MatchKind, Original, Outcome, Verdict
 from worker.core.hosts import host_of
+from worker.errors import StopError
 from worker.shell.files.archives.rows import brought_url
 from worker.shell.messages import DeadLetter, decode_verdict
 
@@ -48,6 +50,19 @@ def _likeness(verdict: Verdict) -> tuple[float, int]:
     return (match.similarity, -match.distance) if match else (1.0, 0)
 
 
+@contextmanager
+def _named_place() -> Iterator[None]:
+    """Name the folder of temporary files in an error about a file there. It raises StopError."""
+    try:
+        yield
+    except OSError as error:
+        folder = tempfile.tempdir or "the folder of temporary files"
+        raise StopError(
+            f"cannot keep verdicts in {folder}: {error.strerror or error}. Make room there, or "
+            "name another folder with the variable TMPDIR"
+        ) from error
+
+
 class Clusters:
     """
     Copies by their original.
@@ -60,15 +75,18 @@ class Clusters:
         self._originals = array("Q")
         self._urls = array("Q")  # of the copies that brought one
         self._ends = array("q")
-        # Closed by `close`.
-        self._kept = tempfile.TemporaryFile(prefix="neardup-report-")  # noqa: SIM115
+        with _named_place():
+            # Closed by `close`.
+            self._kept = tempfile.TemporaryFile(prefix="neardup-report-")  # noqa: SIM115
 
     def add(self, original: str, copy: bytes, url: str | None) -> None:
         """Take the verdict on a copy of an original, as it came, and the copy's URL."""
         self._originals.append(_hash_of(original))
         if url is not None:
             self._urls.append(_hash_of(url))
-        self._ends.append(self._kept.write(copy) + (self._ends[-1] if self._ends else 0))
+        with _named_place():
+            written = self._kept.write(copy)
+        self._ends.append(written + (self._ends[-1] if self._ends else 0))
 
     def __len__(self) -> int:
         return len(self._originals)
@@ -102,8 +120,10 @@ class Clusters:
 
     def _read(self, row: int) -> Verdict:
         begin = self._ends[row - 1] if row else 0
-        self._kept.seek(begin)
-        return decode_verdict(self._kept.read(self._ends[row] - begin))
+        with _named_place():
+            self._kept.seek(begin)  # which writes what is left in the buffer
+            data = self._kept.read(self._ends[row] - begin)
+        return decode_verdict(data)
 
     def close(self) -> None:
         self._kept.close()
