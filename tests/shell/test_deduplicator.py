@@ -24,7 +24,7 @@ from neardup import Deduplicator, DocumentError, StopError, Verdict
 
 from tests.cli.program import ARTICLE, OTHER, lines, page, run
 from tests.faults.crawl import random_words
-from tests.faults.cut import told
+from tests.faults.cut import in_a_fork, told
 from tests.log.test_snapshot_schema import opened, sealed
 from worker.core.document import Outcome
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -483,6 +483,29 @@ def test_what_cannot_be_asked_is_said_as_add_says_it() -> None:
     assert number(found.ask(ARTICLE).doc_id) == number(found.add(ARTICLE).doc_id) == "0"
 
 
+def test_a_child_of_a_process_in_the_middle_of_a_call_is_told_so() -> None:
+    """The child has the lock but not the thread that would release it; the parent goes on."""
+    library = Deduplicator(threads=1)
+    library.add(ARTICLE)
+    is_in, may_end = threading.Event(), threading.Event()
+
+    def texts() -> Iterator[str]:
+        yield OTHER
+        is_in.set()
+        may_end.wait(60)
+
+    user = threading.Thread(target=lambda: list(library.add_many(texts())))
+    user.start()
+    assert is_in.wait(60)
+    said = in_a_fork(lambda: library.add(OTHER))
+    with pytest.raises(RuntimeError, match="another thread is using this Deduplicator"):
+        library.add(OTHER)
+    may_end.set()
+    user.join()
+    assert "forked while another thread" in said and "Deduplicator.load" in said
+    assert in_a_fork(lambda: library.add(OTHER).outcome.value) == "duplicate"
+
+
 def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     """Clusters, rules and lists of words are all in the file; what it judges is another run."""
     words = neardup.load_stopwords("the\nand\nof")
@@ -502,6 +525,8 @@ def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
         StopError, match=r"function words of its own: give the same list, as `stopwords`"
     ):
         Deduplicator.load(tmp_path / "here.ndsnap")
+    with pytest.raises(StopError, match=r"Give the list of function words that it was saved with"):
+        Deduplicator.load(tmp_path / "here.ndsnap", stopwords=neardup.load_stopwords("the"))
     second = Deduplicator.load(tmp_path / "here.ndsnap", stopwords=words)
     assert second.definition == whole.definition
     assert [short(verdict) for verdict in second.add_many(texts[4:])] == [

@@ -17,6 +17,7 @@ import polars
 import pyarrow
 import pytest
 from neardup import Deduplicator, DocumentError, Neighbour, Original, Verdict
+from pyarrow import dataset
 
 from tests.cli.program import ARTICLE, OTHER
 from tests.conftest import REPOSITORY
@@ -203,6 +204,30 @@ def test_a_stream_of_a_data_set_is_an_iterable_of_documents(datasets: Any) -> No
         stream(datasets, 3, []), id_column="id", errors="return"
     )
     assert [one.doc_id if isinstance(one, Verdict) else None for one in found] == ["n0", None, "n2"]
+
+
+class DuckDBPyRelation:
+    """What DuckDB has for a query: columns that cannot be iterated."""
+
+    columns = ("doc_id", "text")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (DuckDBPyRelation(), r"give its \.pl\(\) or \.df\(\)"),
+        (dataset.dataset(pyarrow.table({"text": [ARTICLE]})), r"\.scanner\(\)\.to_reader\(\)"),
+        (dataset.dataset(pyarrow.table({"text": [ARTICLE]})).scanner(), r"give its \.to_table\(\)"),
+    ],
+    ids=["duckdb", "dataset", "scanner"],
+)
+def test_what_a_frame_can_be_made_of_is_refused_with_what_to_call(given: Any, said: str) -> None:
+    """A query of DuckDB, and files or a scan of Arrow."""
+    library = Deduplicator(threads=1)
+    with pytest.raises(TypeError, match=said):
+        library.verdicts_frame(given)
+    with pytest.raises(TypeError, match=said):
+        library.add_many(given)
 
 
 def test_several_splits_are_no_frame(datasets: Any) -> None:

@@ -9,6 +9,7 @@ documents in this order.
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 import warnings
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
@@ -86,6 +87,16 @@ def _duplicates_of(header: Mapping[str, Any]) -> dict[str, str]:
     return dict(pairs)
 
 
+def _remedy_of(error: DefinitionError) -> str:
+    """Say what to do about a snapshot whose definition is not the one made of its own rules."""
+    if error.differences.keys() == {"stopwords_file"}:
+        there, _ = error.differences["stopwords_file"]
+        if there:
+            return "Give the list of function words that it was saved with, as `stopwords`"
+        return "It has no function words of its own: leave `stopwords` out"
+    return "Read it with the version that wrote it"
+
+
 def _alone(method: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
     """Return the method of a Deduplicator that refuses while another thread uses it."""
 
@@ -111,7 +122,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
     One thread at a time may use it; it uses threads itself. A call while another thread's call is
     running raises a RuntimeError. So does every later call if an exception from outside (Ctrl-C, a
     time limit, no memory) has ended one while it judged. In a forked process it goes on with
-    threads of its own.
+    threads of its own, unless another thread's call was running when it was forked.
 
     Args:
         parameters: how a text becomes a fingerprint, in 64 bits.
@@ -188,6 +199,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self._reading: Generator[Answer, None, None] | None = None  # of `add_many`
         self._is_closed = False
         self._user = threading.RLock()
+        self._user_process = os.getpid()  # the one in which it was taken last
         self._warned: set[str] = set()
         self._use(Replica(self.definition), {})
 
@@ -609,12 +621,20 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         """
         Keep other threads out. RuntimeError: one is in, or a call has ended halfway.
 
-        They are not made to wait: what `add_many` reads may wait for them in its turn.
+        They are not made to wait: what `add_many` reads may wait for them in its turn. A process
+        that was forked meanwhile has the lock, but not the thread that would release it.
         """
         if not self._user.acquire(blocking=False):
+            if self._user_process != os.getpid():  # nobody in this process will ever release it
+                raise RuntimeError(
+                    "this process was forked while another thread was using this Deduplicator, "
+                    "and has only half of what that call was changing: load the last one saved "
+                    "(Deduplicator.load), or fork while no call is running"
+                )
             raise RuntimeError(
                 "another thread is using this Deduplicator: one at a time, or one for each"
             )
+        self._user_process = os.getpid()
         try:
             if not even_if_broken:
                 self._engine.check_whole()
@@ -765,7 +785,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                 _duplicates_of(header),
             )
         except DefinitionError as error:
-            remedy = error.remedy or "Read it with the version that wrote it"
+            remedy = error.remedy or _remedy_of(error)
             raise DefinitionError(str(path), error.differences, remedy) from error
         except (OSError, RestoreError, StopError) as error:
             raise StopError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

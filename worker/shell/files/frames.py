@@ -77,8 +77,9 @@ def rows_of(
         score_column: another column to read.
     Raises:
         TypeError: a column is missing, is there twice, or has a type that can never be what it is
-            read for; or the frame is several.
+            read for; or the frame is several, or something that a frame can be made of.
     """
+    _refuse_unread(frame)
     names = _names_of(frame)
     if names is None:
         return _texts_of(frame)
@@ -231,6 +232,23 @@ def _names_of(frame: Any) -> list[Any] | None:
             f"give one of them, as dataset[{next(iter(names), 'train')!r}]"
         )
     return None if names is None else list(names)
+
+
+def _refuse_unread(value: Any) -> None:
+    """
+    Raise TypeError for a query or a set of files that has rows only when it is asked for them.
+
+    A relation of DuckDB has columns, but none that can be iterated. A Dataset of Arrow and its
+    Scanner are no frames at all.
+    """
+    made_by = ""
+    if type(value).__name__ == "DuckDBPyRelation":
+        made_by = ".pl() or .df(), or its .fetch_record_batch() to judge it batch by batch"
+    elif _library_of(value) == "pyarrow" and hasattr(value, "to_table"):  # Dataset, Scanner
+        reader = ".to_reader()" if hasattr(value, "to_reader") else ".scanner().to_reader()"
+        made_by = f".to_table(), or its {reader} to judge it batch by batch"
+    if made_by:
+        raise TypeError(f"{type(value).__name__} is not a frame yet: give its {made_by}")
 
 
 def _columns_read(
@@ -445,6 +463,7 @@ def frame_like(
             import datasets  # noqa: PLC0415
 
             return datasets.Dataset(_arrow(given, rows, columns))
+    _refuse_unread(given)
     raise TypeError(
         f"wanted a frame or a column of pandas, polars, Arrow or datasets, got {shown(given)}: "
         "use `add_many` or `ask_many`"
