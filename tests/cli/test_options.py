@@ -210,6 +210,14 @@ def test_kafkas_own_settings_are_repeated_names_and_values() -> None:
     assert "Set NEARDUP_KAFKA_SASL_PASSWORD" in said and "hush" not in said
 
 
+def test_settings_that_are_given_as_they_are_by_default_are_not_changed() -> None:
+    """Neither a setting nor a key of the definition, of which no heading is left then."""
+    usual = Settings.model_fields["group"].default
+    given = ("--batch-wait-ms", 50, "--group", usual, *defined(recrawls="compare"))
+    lines = run("settings", *given, "--changed").stdout.splitlines()
+    assert [line.partition(" = ")[0] for line in lines] == ["batch_wait_ms", "definition"]
+
+
 def test_the_output_of_settings_is_a_config_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

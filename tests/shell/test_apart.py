@@ -21,7 +21,7 @@ from worker.log import replica as log_replica
 from worker.log import snapshot
 from worker.settings import Settings
 from worker.shell.archive import steps
-from worker.shell.files.apart import NamesApart
+from worker.shell.files.apart import NamesApart, told
 from worker.shell.files.crawl import with_answers
 from worker.shell.files.engine import LOG, FileEngine, file_engine
 from worker.shell.files.repeats import Repeats
@@ -288,6 +288,7 @@ def test_ids_that_number_no_rows_are_not_said_to(tmp_path: Path) -> None:
     command = ("dedup", tmp_path / "old.jsonl", tmp_path / "new.jsonl", "--output", tmp_path / "o")
     said = run(*command).stderr
     assert "1 document has a doc_id" in said and "only number" not in said
+    assert "so rename the field doc_id, or name an --id-column" in told(1, 1, None)
     assert json.loads(run(*command, "--json").stdout)["named_apart"] == 1
 
 

@@ -83,7 +83,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
 
     Tasks make rows of each file, judge them and write verdicts. To continue, run it again.
     """
-    from worker.cli.plan import number  # noqa: PLC0415
+    from worker.cli.plan import bytes_of  # noqa: PLC0415
     from worker.shell.archive.run import begin, find_inputs  # noqa: PLC0415
     from worker.shell.files.account import told_of  # noqa: PLC0415
     from worker.shell.files.places import check_outside, check_places, tell_nobody  # noqa: PLC0415
@@ -96,9 +96,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     options = reading.options(
         keep, prefer, duplicates=duplicates, format=format_, per_cluster=per_cluster
     )
-    task_bytes = (
-        None if task_memory is None else number(task_memory, "--task-memory", 63, is_bytes=True)
-    )
+    task_bytes = bytes_of(task_memory, "--task-memory")
     started = time.monotonic()
     with ExitStack() as stack:
         last = stack.enter_context(ended_in_time())
@@ -206,7 +204,8 @@ def _work(
         with counted("documents", quiet=quiet) as tell:
             judge_all(run, tasks, tell, threads, state)
     if not quiet:
-        of_names = told_of_names(*run.results("judge")[-1]["named_apart"])
+        count, positions = run.results("judge")[-1]["named_apart"]
+        of_names = told_of_names(count, positions, run.options.id_column)
         # Ids of two inputs are kept apart, so each input has its own that are repeated.
         found = [Repeats(*result["repeats"]) for result in run.results("verdicts")]
         repeats = Repeats(*map(sum, zip(*found, strict=True)))

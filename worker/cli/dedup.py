@@ -237,7 +237,7 @@ class _Job:
                 kept = self._copy(choice.choice())
         if not quiet:
             names = engine.names
-            of_names = told_of_names(names.count, names.positions)
+            of_names = told_of_names(names.count, names.positions, self._options.id_column)
             for said in (repeated.repeats().told("--id-column", "run"), of_names):
                 typer.echo(said, err=True, nl=bool(said))
         unscored = None if choice is None else choice.unscored_said

@@ -75,7 +75,7 @@ def read_fingerprints(
             return _numbers(stream, str(source)), {}
     if content_of(documents) == "documents":
         crawl = reading.open(reading.files([str(documents)]))
-        fingerprint_of = _of_documents(crawl, settings, quiet)
+        fingerprint_of = _of_documents(crawl, settings, reading.id_column, quiet)
     else:
         fingerprint_of = _of_lines(documents)
     if not fingerprint_of:
@@ -186,7 +186,9 @@ def _of_lines(path: Path) -> dict[str, int]:
     return fingerprint_of
 
 
-def _of_documents(crawl: CrawlFiles, settings: Settings, quiet: bool) -> dict[str, int]:
+def _of_documents(
+    crawl: CrawlFiles, settings: Settings, id_column: str | None, quiet: bool
+) -> dict[str, int]:
     """Return the fingerprint of each document that has one, by its doc_id."""
     documents: FileDocuments[_Fingerprint] = FileDocuments(lambda document: document.digest)
     without = 0
@@ -203,7 +205,7 @@ def _of_documents(crawl: CrawlFiles, settings: Settings, quiet: bool) -> dict[st
     if not quiet:
         typer.echo(f"{crawl.tally.told()}, {without} without a fingerprint", err=True)
     if documents.count:
-        shared.notice(told(documents.count, documents.positions))
+        shared.notice(told(documents.count, documents.positions, id_column))
     return {doc_id: document.value for doc_id, document in documents.by_id.items()}
 
 

@@ -91,7 +91,7 @@ def read_corpus(
     if not quiet:
         typer.echo(f"{crawl.tally.told()}, {without} without a text", err=True)
     if documents.count:
-        notice(told(documents.count, documents.positions))
+        notice(told(documents.count, documents.positions, reading.id_column))
     if not documents.by_id:
         raise StopError(f"no document of {', '.join(map(shown_name, files))} has a text")
     read = documents.by_id.values()

@@ -156,7 +156,7 @@ def plan(  # noqa: PLR0917  # each is an option
     their documents are copies, and use the search that fits the other half.
     """
     _check(documents, per_month, retention, cores, distance, task_memory, archive=archive)
-    limit = None if memory is None else number(memory, "--memory", 63, is_bytes=True)
+    limit = bytes_of(memory, "--memory")
     try:
         if per_month:
             kept_s = duration_s(retention) if retention else None
@@ -463,9 +463,7 @@ def _archive(
     count: int, limit: int | None, task_memory: str | None, cores: int, as_json: bool
 ) -> None:
     """Write a line per step, and warn of a judge that is too large or too slow."""
-    task_bytes = (
-        None if task_memory is None else number(task_memory, "--task-memory", 63, is_bytes=True)
-    )
+    task_bytes = bytes_of(task_memory, "--task-memory")
     search = archive_search(count)
     steps = archive_steps(count, search, task_bytes)
     if as_json:
@@ -568,6 +566,11 @@ def number(text: str, option: str, bits: int = 40, *, is_bytes: bool = False) ->
             f"{option} must be a count like 250000, 10M or 2^34, 1 to 2^{bits}, got {text[:40]!r}"
         )
     return int(count)
+
+
+def bytes_of(text: str | None, option: str) -> int | None:
+    """Read a number of bytes as `number` does, also with a B at the end (64GB); None stays None."""
+    return None if text is None else number(text, option, 63, is_bytes=True)
 
 
 def in_bytes(count: float) -> str:

@@ -54,7 +54,8 @@ def settings(
     """
     for name in SETTINGS:
         _print(loaded, name, changed=changed, describe=describe)
-    if not changed or any(name in loaded.origins for name in DECIDING):
+    keys = [entry for name in DECIDING for entry in _entries(loaded, name)]
+    if not changed or any(entry.is_changed for entry in keys):
         typer.echo("\n# The definition: keys of the file that `definition` names.")
     for name in DECIDING:
         _print(loaded, name, "# ", changed=changed, describe=describe)
@@ -65,12 +66,12 @@ def _print(
 ) -> None:
     """Print the lines of a setting, or of a key of the definition behind a mark of comments."""
     field = Settings.model_fields[name]
-    entries = [entry for entry in _entries(loaded, name) if entry.origin or not changed]
+    entries = [entry for entry in _entries(loaded, name) if entry.is_changed or not changed]
     if entries and describe:
         bounds = bounds_of(field)
         notes = f"Default: {default_of(field)}{f'; {bounds}' if bounds else ''}."
         typer.echo("\n" + textwrap.fill(f"{field.description} {notes}", 98, **_COMMENT))
-    for key, value, origin in entries:
+    for key, value, origin, _is_changed in entries:
         comment = f"# {unit_of(field)}; {origin or 'default'}"
         if value is None:
             typer.echo(f"# {key} is not set  {comment}")
@@ -86,15 +87,19 @@ class _Entry(NamedTuple):
     key: str
     value: Any
     origin: str | None
+    is_changed: bool  # whether it was given, and is not the default
 
 
 def _entries(loaded: LoadedSettings, name: str) -> Iterator[_Entry]:
     """Yield a setting's lines: one, but for Kafka's own settings one each."""
     value = getattr(loaded.settings, name)
     if name != "kafka":
-        yield _Entry(name, value, loaded.origins.get(name))
+        origin = loaded.origins.get(name)
+        default = Settings.model_fields[name].get_default(call_default_factory=True)
+        yield _Entry(name, value, origin, origin is not None and value != default)
         return
     if not value:
-        yield _Entry(name, None, None)
+        yield _Entry(name, None, None, is_changed=False)
     for part, text in value.items():
-        yield _Entry(toml_key(part), text, loaded.origins.get(f"kafka.{part}"))
+        origin = loaded.origins.get(f"kafka.{part}")
+        yield _Entry(toml_key(part), text, origin, origin is not None)

@@ -292,8 +292,14 @@ def name_apart(doc_id: bytes, digest: int) -> bytes:
     return whole.decode("utf-8", "ignore").encode() + suffix
 
 
-def told(count: int, positions: int) -> str:
-    """Return a sentence about documents that were named apart; "" if there are none."""
+def told(count: int, positions: int, id_column: str | None) -> str:
+    """
+    Return a sentence about documents that were named apart; "" if there are none.
+
+    Args:
+        count, positions: as in `NamesApart`.
+        id_column: the column of ids that the user has named; None: they are those of `doc_id`.
+    """
     if not count:
         return ""
     who = "document has" if count == 1 else "documents have"
@@ -302,8 +308,9 @@ def told(count: int, positions: int) -> str:
         f"or that this run derives for another row: each is called ID-DIGEST, and both are known"
     )
     if positions == count:
+        unread = "rename the field doc_id" if id_column is None else "leave --id-column out"
         said += (
             ". These ids only number the rows of each file, from 0 or 1: they are no names, so "
-            "leave --id-column out, or name a column whose ids are of one kind in all files"
+            f"{unread}, or name an --id-column whose ids are of one kind in all files"
         )
     return said
