@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.program import run
 from tests.conftest import definition_file
 from worker.errors import DefinitionError, StopError
 from worker.log.rules import LogDefinition
@@ -109,6 +110,15 @@ def test_a_wrong_definition_is_refused_with_value_bound_and_remedy(
     said = refusal(written(tmp_path, data))
     assert says in said
     assert len(said.splitlines()) == 1 and str(tmp_path) in said
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    """In the definition and in the file of settings: editors of Windows write one."""
+    for name, content in (("definition", "similarity_min = 0.6"), ("settings", 'group = "g"')):
+        (tmp_path / name).write_text(content, encoding="utf-8-sig")
+    given = ("--config", tmp_path / "settings", "--definition", tmp_path / "definition")
+    lines = run("settings", *given, "--changed").stdout
+    assert 'group = "g"' in lines and "similarity_min = 0.6" in lines
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:

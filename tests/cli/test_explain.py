@@ -5,6 +5,7 @@ topics.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import os
@@ -227,6 +228,9 @@ def test_verdicts_are_read_as_they_were_compressed_or_not_at_all(
     wanted = [] if command == "explain" else ["--output", drawn]
     run("dedup", judged[2], "--output", second)
     first.write_bytes(second.read_bytes())
+    marked = tmp_path / "marked.jsonl"
+    marked.write_bytes(codecs.BOM_UTF8 + Path(judged[0]).read_bytes())
+    run(command, *given, marked, *wanted)
     for verdicts in (second, folder):
         run(command, *given, verdicts, *wanted)
     drawn.unlink(missing_ok=True)

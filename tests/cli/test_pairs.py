@@ -5,6 +5,7 @@ out.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import os
@@ -209,6 +210,27 @@ def test_a_number_that_is_no_doc_id_is_said_to_be_a_fingerprint(tmp_path: Path) 
     assert said in run("nearest", source, "--to", "7").stderr
     for clear in ("0x7", "2"):
         assert "it is taken" not in run("nearest", source, "--to", clear).stderr
+
+
+def test_byte_order_marks_and_empty_lines_are_passed_over(tmp_path: Path) -> None:
+    """As in documents: numbers, lines of fingerprints, and either as the file of `nearest`."""
+    mark = codecs.BOM_UTF8
+    numbers = tmp_path / "numbers.txt"
+    numbers.write_bytes(mark + b"6\r\n\r\n7\r\n")
+    assert answers("find-all", "--input", numbers) == [[6, 7]]
+    assert answers("nearest", numbers, "--to", "6") == [[6, 0], [7, 1]]
+    entries = fingerprints(tmp_path, {"a": 6, "b": 7})
+    entries.write_bytes(mark + entries.read_bytes().replace(b"\n", b"\n\n"))
+    assert answers("find-all", "--documents", entries) == [["a", "b"]]
+    assert answers("nearest", entries, "--to", "a") == [["b", 1]]
+
+
+def test_numbers_in_the_place_of_documents_are_said_to_be_numbers(tmp_path: Path) -> None:
+    """They have no doc_ids; the error says how they are read."""
+    numbers = tmp_path / "numbers.txt"
+    numbers.write_text(NUMBERS)
+    said = refused("find-all", "--documents", numbers)
+    assert "line 1: is a number, which has no doc_id" in said and "as --input" in said
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

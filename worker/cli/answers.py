@@ -89,6 +89,7 @@ def _answers_of(stream: UnpackedInput, path: Path) -> Iterator[AnswerLine]:
     """Yield the answers of an open file. Raises StopError for a file of another format."""
     from worker.report.answers import of_lines  # noqa: PLC0415
 
+    stream.skip_mark()
     kind = format_of_start(str(path), stream.peek(START_BYTES))
     if kind is not None and kind not in (JSON_LINES, JSON):
         raise StopError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -72,6 +73,7 @@ def read_fingerprints(
         if reading.options().columns is not None:
             raise typer.BadParameter("a column of documents is named, and numbers have none")
         with opened_unpacked(str(source)) as stream:
+            stream.skip_mark()
             return _numbers(stream, str(source)), {}
     if content_of(documents) == "documents":
         crawl = reading.open(reading.files([str(documents)]))
@@ -114,7 +116,7 @@ def content_of(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
             "stdin is compressed, and its beginning does not tell what it holds: unpack it before, "
             "or name the file"
         )
-    line = start.lstrip().partition(b"\n")[0]
+    line = start.removeprefix(BOM_UTF8).lstrip().partition(b"\n")[0]
     is_document = format_of_start(str(path), start) is not None or is_packed(looked)
     if line.strip().isdigit() or not is_document:
         return "numbers"
@@ -163,7 +165,15 @@ def _of_lines(path: Path) -> dict[str, int]:
     fingerprint_of: dict[str, int] = {}
     replaced = 0
     with opened_unpacked(str(path)) as stream:
+        stream.skip_mark()
         for line_number, line in enumerate(stream, start=1):
+            if line.isspace():
+                continue
+            if line.strip().isdigit():
+                raise StopError(
+                    f"{path}, line {line_number}: is a number, which has no doc_id. Give a file of "
+                    "numbers without --documents: find-all and find-clusters read it as --input"
+                )
             try:
                 fields = orjson.loads(line)
                 doc_id = str(fields["doc_id"])

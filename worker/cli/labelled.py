@@ -117,10 +117,11 @@ def read_labels(path: Path) -> list[list[str]]:
         StopError: the file cannot be read, a line is malformed, or two lines contradict each other.
     """
     with opened_unpacked(str(path)) as stream:
+        stream.skip_mark()
         content = stream.read()
     try:
         # Not `splitlines`: a doc_id may have other ends of lines in it, such as U+2028.
-        lines = content.decode("utf-8-sig").split("\n")
+        lines = content.decode().split("\n")
     except UnicodeDecodeError as error:
         raise StopError(f"cannot read {path}: {error}") from error
     labels: list[list[str]] = []

@@ -341,7 +341,7 @@ def read_definition(path: Path) -> dict[str, Any]:
             "bytes, which no definition needs: is it another file?"
         )
     try:
-        values = tomllib.loads(data.decode("utf-8"))
+        values = tomllib.loads(data.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"the definition {path} is not TOML: {error}") from None
     if not values:

@@ -9,6 +9,7 @@ where damage costs only a member.
 from __future__ import annotations
 
 import io
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
@@ -80,6 +81,15 @@ class UnpackedInput(io.BufferedReader):
     def bytes_read(self) -> int:
         """How many bytes of the file, as it is stored, have been read."""
         return self._budget.bytes_in
+
+    def skip_mark(self) -> None:
+        """
+        Pass over a byte order mark of UTF-8, with which editors of Windows begin a file.
+
+        It is for readers of texts whose encoding is given. In a page, the mark tells the encoding.
+        """
+        if self.peek(len(BOM_UTF8)).startswith(BOM_UTF8):
+            self.read(len(BOM_UTF8))
 
 
 @contextmanager
