@@ -113,13 +113,13 @@ def test_an_archive_is_planned_step_by_step() -> None:
 
 def test_the_judge_of_an_archive_is_planned_in_legs() -> None:
     """
-    With --task-memory other tasks search most originals, so the judge needs little memory; how long
-    that takes, more cores shorten.
+    With --task-memory other tasks search most originals, so the judge needs less memory: what it
+    holds of each of them stays. How long that takes, more cores shorten.
     """
 
     def planned(*options: str) -> dict[str, dict[str, Any]]:
         told = run(
-            "plan", "--archive", "--documents", "200M", "--json", *options
+            "plan", "--archive", "--documents", "160M", "--json", *options
         ).stdout.splitlines()
         return {step["step"]: step for step in map(json.loads, told)}
 
@@ -127,7 +127,7 @@ def test_the_judge_of_an_archive_is_planned_in_legs() -> None:
     legs = planned("--task-memory", "10G", "--cores", "64")
     fewer = planned("--task-memory", "14G", "--cores", "64")
     assert [*legs] == ["rows", "ask", "judge", "verdicts"]
-    assert legs["judge"]["memory_bytes"] < whole["judge"]["memory_bytes"] / 1.3
+    assert legs["judge"]["memory_bytes"] < whole["judge"]["memory_bytes"]
     assert legs["judge"]["core_hours"] < whole["judge"]["core_hours"]
     for step in ("ask", "judge"):
         assert legs[step]["memory_bytes"] <= 10e9
@@ -210,9 +210,9 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
     assert planned["memory_bytes"] < 64e9
     for_ever = run("plan", "--per-month", "10M").stdout
     assert "Originals grow without end: --retention plans expire_after_s" in for_ever
-    served = re.search(r'"\w+" serves ([\d,]+) originals, .* after ([\d,.]+) years', for_ever)
+    served = re.search(r'"\w+" serves ([\d,]+) originals, .* after ([\d,.]+) days', for_ever)
     assert served is not None
-    comes = int(served[1].replace(",", "")) / 5e6 * 30 / 365  # half of 10 M in thirty days
+    comes = int(served[1].replace(",", "")) / 5e6 * 30  # half of 10 M documents in thirty days
     assert float(served[2].replace(",", "")) == pytest.approx(comes, abs=0.1)
     # The rules of small crawls serve them for longer than anybody plans, whatever the number.
     for few in ("1", "1000", "8K"):
@@ -388,6 +388,7 @@ def test_a_plot_that_cannot_be_written_is_refused_before_anything_is_read(
     pytest.importorskip("matplotlib")
     missing = tmp_path / "missing" / "plot.png"
     assert "there is no folder" in refused(command, *labelled, "--plot", missing)
+    assert "it is a folder" in refused(command, *labelled, "--plot", tmp_path)
     Path(labelled[0]).write_text("no document")  # which would be said if it were read
     said = refused(command, *labelled, "--plot", tmp_path / "plot.bmp")
     assert "matplotlib draws" in said and ".svg" in said
@@ -414,7 +415,7 @@ def test_pairs_are_read_as_other_inputs_are(labelled: list[str], how: str) -> No
     assert (scores["same"], scores["other"], scores["recall"]["value"]) == (1, 1, 1)
     assert "pairs left out" not in result.stderr
     if how == "stdin":
-        assert "stdin can be read only once" in refused("evaluate", "-", "-")
+        assert "it can be read only once" in refused("evaluate", "-", "-")
 
 
 @pytest.mark.parametrize(

@@ -195,10 +195,11 @@ def test_a_folder_for_temporary_files_that_takes_none_is_named(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     with pytest.raises(StopError, match=r"cannot keep verdicts in .*/gone: No such file.*TMPDIR"):
         Tally()
-    full = Path("/dev/full").open("r+b", buffering=0)  # noqa: SIM115  # closed by the tally
+    full = Path("/dev/full").open("r+b", buffering=16)  # noqa: SIM115  # closed by the tally
     monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full)
-    with pytest.raises(StopError, match=r"No space left on device.*TMPDIR"):
-        taken(verdict(1), copy(2, of=1))
+    # Its buffer cannot be written when the tally ends either.
+    with pytest.raises(StopError, match=r"No space left on device.*TMPDIR"), Tally() as tally:
+        tally.take(copy(2, of=1), b"more than the buffer has room for")
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def end_at_each_rename(
 ) -> Counter[str]:
     """
     Run a command until it ends well. It ends before each file that has not had its name before gets
-    it: it is killed, or the disk is full, in turn.
+    it: it is killed, or the disk is full, in turn within each step.
 
     So it ends behind each such file, too: before the next one.
 
@@ -209,8 +209,9 @@ def end_at_each_rename(
         if str(target) in seen:
             return rename(path, target)
         seen.add(str(target))
-        ends[step()] += 1
-        if len(seen) % 2:
+        of_step = step()
+        ends[of_step] += 1
+        if ends[of_step] % 2:
             raise Killed
         raise OSError(errno.ENOSPC, "No space left on device")
 

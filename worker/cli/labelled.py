@@ -259,6 +259,10 @@ def check_plot(path: Path | None) -> None:
     local = path_of(path)
     if local is None or descriptor_of(path) is not None:
         return
+    if local.exists() and not local.is_file():
+        if local.is_dir():
+            raise StopError(f"cannot write {path}: it is a folder")
+        return  # a device or a pipe is written to as it is
     folder = local.resolve().parent
     if not folder.is_dir():
         raise StopError(f"cannot write {path}: there is no folder {folder}")

@@ -71,7 +71,7 @@ DAMAGED_TOLD_MAX = 3
 _GAP = "  "
 _SHARE_MIN = 12  # least width of a column that shares the remaining room of a terminal
 URL_CONTEXT = 8  # characters of two URLs to show from where they begin to differ
-_WIDTH_MIN = 20  # of a console: narrower ones show a word a line, or nothing
+_WIDTH_MIN = 20  # of a console: narrower ones show one word per line, or nothing
 _WIDTH_UNKNOWN = 80
 _SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column
 

@@ -11,7 +11,7 @@ import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple, TypeVar
@@ -126,7 +126,9 @@ class Clusters:
         return decode_verdict(data)
 
     def close(self) -> None:
-        self._kept.close()
+        """Throw everything away, also what a full disk has left in the buffer."""
+        with suppress(OSError):
+            self._kept.close()
 
 
 def _hash_of(text: str) -> int:

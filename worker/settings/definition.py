@@ -259,7 +259,7 @@ class SearchKeys(BaseModel):
         "choice",
         (
             "Directed search: the number of originals that it is made for, small (10 M), large "
-            "(30 M) or huge (100 M). `neardup plan` names the size for a number of originals, and "
+            "(30 M) or huge (90 M). `neardup plan` names the size for a number of originals, and "
             "numbers for more of them: blocks, the bits of each, and the prefixes that are looked "
             "up in each block, like 10x26x64."
         ),

@@ -1,10 +1,10 @@
 """
 Which answers retention or compaction may have deleted, told by the log's order and by no clock.
 
-A message may have the time of the worker that published it: its topic may be older than the rule
-that gives it the broker's. A record of the log has a broker's. So no times are compared. If
-retention has deleted the beginning of a partition, `verify` looks up its oldest remaining messages
-in the log. The first one that the log knows of decides:
+A message may have the time of the worker that published it, if its topic was created before topics
+of answers used broker time. Records of the log always have the broker's. So no times are compared.
+If retention has deleted the beginning of a partition, `verify` looks up its oldest remaining
+messages in the log. The first one that the log knows of decides:
 
     log      r1 decides X    r2 decides M    r3 knows that M is committed    r4 decides Y
     topic    X, deleted  │   M                                               Y

@@ -97,7 +97,9 @@ def find_inputs(
     for pattern in patterns:
         path = path_of(pattern)
         if path is None:
-            found += find_remote(pattern, tell)
+            # A listing need not say what the file itself does: a web server's has names alone.
+            remote = find_remote(pattern, tell)
+            found += [one if one.changed else stamp_of(one.path) or one for one in remote]
             continue
         found += map(_checked_input, files_here(pattern, path, tell))
     return found

@@ -22,7 +22,7 @@ from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
 from worker.shell.files.archives.budget import Budget, BudgetError
 from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.inflate import Piece, is_packed, pieces
-from worker.shell.files.archives.lines import codec_name
+from worker.shell.files.archives.lines import codec_name, with_start
 from worker.shell.files.archives.rows import OPTION, ColumnNames, RowReader, SeenColumns
 from worker.shell.files.digests import DigestedInput, FileDigest
 from worker.shell.files.formats import (
@@ -247,9 +247,9 @@ class CrawlFiles:
                 source = DigestedInput(opened, file)
                 stream = cast("BinaryIO", source) if self.is_digested else opened
                 unpacked = pieces(stream, on_read, budget)
-                begun = _begun(unpacked)
-                if begun is not None:
-                    found = self._read(file, *begun, budget, on_rows)
+                begin = _start_of(unpacked)
+                if begin is not None:
+                    found = self._read(file, *begin, budget, on_rows)
                     yield from _within(file, found, budget)
                 if self.is_digested:
                     self.digests.append(source.finish())
@@ -344,26 +344,18 @@ def format_in(file: str) -> FileFormat | None:
     if path is not None and not path.is_file():
         return None
     with open_input(file) as stream:
-        begun = _begun(pieces(stream))
-    return None if begun is None else format_of_start(file, begun[0])
+        begin = _start_of(pieces(stream))
+    return None if begin is None else format_of_start(file, begin[0])
 
 
-def _begun(unpacked: Iterator[Piece]) -> tuple[bytes, Iterator[Piece]] | None:
+def _start_of(unpacked: Iterator[Piece]) -> tuple[bytes, Iterator[Piece]] | None:
     """
-    Return the first bytes of a file, `START_BYTES` of them if it has as many, and all of its
-    pieces. None if the file is empty.
-
-    A member of a compressed file is a piece of its own, and the first one may have a byte or two.
+    Return the first bytes of a file, by which its format is known, and all of its pieces. None if
+    the file is empty.
     """
-    start = b""
-    begin: list[Piece] = []
-    for piece in unpacked:
-        if piece.data or piece.problem:
-            begin.append(piece)
-            start += piece.data[:START_BYTES]
-        if len(start) >= START_BYTES or piece.problem:
-            break
-    return (start, itertools.chain(begin, unpacked)) if begin else None
+    filled = (piece for piece in unpacked if piece.data or piece.problem)
+    first = next(filled, None)
+    return None if first is None else with_start(itertools.chain([first], filled), START_BYTES)
 
 
 def with_answers(

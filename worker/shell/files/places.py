@@ -25,6 +25,11 @@ from worker.errors import StopError, install_extra
 STDIO = "-"
 STDOUT = 1  # the descriptor
 _OPEN_FILES = ("/dev/fd", "/proc/self/fd")  # folders of names of what this process has open
+# What stores and servers say of a file that changes with its content, the most exact first.
+_TAGS = (
+    "ETag", "etag", "Content-MD5", "Digest",
+    "LastModified", "last_modified", "Last-Modified", "updated", "mtime",
+)  # fmt: skip
 _DIGITS_MAX = 7  # of a descriptor: more than any system opens
 _LINKS_MAX = 40  # as many as Linux follows
 
@@ -40,7 +45,7 @@ class FileStamp(NamedTuple):
 
     path: str  # or URL
     size: int | None
-    changed: str  # time of its last change, or the store's tag
+    changed: str  # time of its last change, or the store's tag; "": it has none, only the size
 
 
 def named(name: str | Path) -> str:
@@ -370,7 +375,7 @@ def open_input(name: str) -> BinaryIO:
     try:
         return sys.stdin.buffer if name == STDIO else path.open("rb")
     except OSError as error:
-        raise StopError(f"cannot read {name}: {error.strerror or error}") from error
+        raise StopError(f"cannot read {shown_name(name)}: {error.strerror or error}") from error
 
 
 def size_of(name: str) -> int | None:
@@ -574,14 +579,13 @@ def checked_files(
     Args:
         others: are read as well, but not as documents.
     Raises:
-        StopError: as `files_of`, `check_places` and `check_outside`; or stdin is both.
+        StopError: as `files_of`, `check_read_once`, `check_places` and `check_outside`.
     """
     names = list(names)
-    others = list(map(str, others))
+    read_as_well = [str(other) for other in others]
     files = files_of(names, tell)
-    if STDIO in files and STDIO in others:
-        raise StopError("stdin can be read only once: name a file for one of the two inputs")
-    check_places([*files, *others], outputs)
+    check_read_once([*files, *read_as_well])
+    check_places([*files, *read_as_well], outputs)
     check_outside(names, outputs)
     return files
 
@@ -595,7 +599,9 @@ def stamp_of(name: str) -> FileStamp | None:
     """
     path = path_of(name)
     if path is None:
-        return find_remote(name)[0]._replace(path=name)  # of a chain, a part would be left
+        with asked(name) as (system, place):
+            system.invalidate_cache(place)  # it may have listed the file before it changed
+            return _stamp_there(name, system.info(place))
     if is_pipe(name):
         return None
     try:
@@ -615,7 +621,6 @@ def find_remote(pattern: str, tell: Callable[[str], None] = tell_nobody) -> list
         StopError: there are none.
     """
     with asked(pattern) as (system, path):
-        system.invalidate_cache(path)  # it may have listed the files before they changed
         if "*" in path:
             found = system.glob(path, detail=True)
         else:
@@ -631,12 +636,10 @@ def find_remote(pattern: str, tell: Callable[[str], None] = tell_nobody) -> list
             given = path
     parts = [(name, name[len(given) :].split("/")) for name in files]
     inputs = _without_aside(pattern, parts, tell, is_folder="*" not in path)
-    tags = ("ETag", "etag", "LastModified", "last_modified", "updated", "mtime")
-    return [
-        FileStamp(
-            system.unstrip_protocol(name),
-            info.get("size"),
-            str(next((info[tag] for tag in tags if tag in info), "")),
-        )
-        for name, info in ((name, files[name]) for name in inputs)
-    ]
+    return [_stamp_there(system.unstrip_protocol(name), files[name]) for name in inputs]
+
+
+def _stamp_there(name: str, info: Mapping[str, Any]) -> FileStamp:
+    """Return the stamp of a file elsewhere, of what its file system says of it."""
+    changed = next((info[tag] for tag in _TAGS if tag in info), "")
+    return FileStamp(name, info.get("size"), str(changed))

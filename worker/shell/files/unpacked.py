@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from worker.errors import StopError
 from worker.shell.files.archives.budget import Budget
 from worker.shell.files.archives.inflate import pieces
+from worker.shell.files.formats import START_BYTES
 from worker.shell.files.places import open_input, shown_name
 
 if TYPE_CHECKING:
@@ -33,11 +34,26 @@ class _UnpackedPieces(io.RawIOBase):
         self._pieces = pieces(stream, self.budget.take_in, self.budget)
         self._name = name
         self._data = memoryview(b"")  # of the last piece, what has not been read
+        self._is_at_start = True
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
+        target = memoryview(buffer).cast("B")
+        count = self._read_some(target)
+        # Who looks at the file's beginning sees enough of it, although a compressed file may begin
+        # with a member of a byte or two.
+        while self._is_at_start and 0 < count < START_BYTES:
+            more = self._read_some(target[count:])
+            if not more:
+                break
+            count += more
+        self._is_at_start = False
+        return count
+
+    def _read_some(self, target: memoryview) -> int:
+        """Read into a buffer what one piece has; 0: the file ends, or the buffer has no room."""
         while not self._data:
             piece = next(self._pieces, None)
             if piece is None:
@@ -49,7 +65,6 @@ class _UnpackedPieces(io.RawIOBase):
                     f"{piece.offset:,} on): {_REMEDY}"
                 )
             self._data = memoryview(piece.data)
-        target = memoryview(buffer).cast("B")
         count = min(len(target), len(self._data))
         target[:count] = self._data[:count]
         self._data = self._data[count:]

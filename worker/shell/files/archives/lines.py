@@ -279,14 +279,23 @@ def _patterns(end: bytes, blank: list[bytes]) -> tuple[re.Pattern[bytes], re.Pat
     return re.compile(line), re.compile(b"%b*+%b(?:%b)*+|%b++" % (unit, stop, blanks, unit))
 
 
-def with_start(pieces: Iterator[Piece]) -> tuple[bytes, Iterator[Piece]]:
-    """Return the first bytes of a file, enough of them for its mark, and all of its pieces."""
+def with_start(
+    pieces: Iterator[Piece], least: int = _MARK_BYTES_MAX
+) -> tuple[bytes, Iterator[Piece]]:
+    """
+    Return the first bytes of a file, and all of its pieces.
+
+    A member of a compressed file is a piece of its own, and the first one may have a byte or two.
+
+    Args:
+        least: so many bytes, if the file has them; by default enough for its mark.
+    """
     start = b""
     read: list[Piece] = []
     for piece in pieces:
         read.append(piece)
-        start += piece.data[:_MARK_BYTES_MAX]
-        if len(start) >= _MARK_BYTES_MAX or piece.problem is not None:
+        start += piece.data[:least]
+        if len(start) >= least or piece.problem is not None:
             break
     return start, itertools.chain(read, pieces)
 
