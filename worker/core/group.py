@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     client: float
 
 
-TEXT_OF_5_KB = Parts(prepare=25.0, apply=2.8, answer=2.9, client=16.0)
+TEXT_OF_5_KB = Parts(prepare=24.7, apply=2.0, answer=3.2, client=16.0)
 
 
 def documents_per_s(parts: Parts, search_us: float, workers: int, cores: int) -> float:
