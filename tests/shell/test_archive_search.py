@@ -41,7 +41,7 @@ def test_an_archive_is_judged_by_the_search_for_its_number_of_documents(tmp_path
     text = run(*both, "--state", state, "--output", tmp_path / "out")
     assert f"the search for so many documents: {line_of(SIZES[1].rules)}" in text
     header, _ = unpack(map_file(newest(state) or state))
-    assert LogDefinition(*header["definition"]).rules["search_blocks"] == 6
+    assert LogDefinition(*header["definition"]).rules["search_blocks"] == SIZES[1].rules.blocks
     run("dedup", first, second, third, "--output", tmp_path / "expected.jsonl", *large)
     expected = (tmp_path / "expected.jsonl").read_bytes().splitlines()
     assert told(verdicts(tmp_path / "out")) == told(expected)

@@ -97,8 +97,8 @@ def evaluate(
     no effect.
     """
     outputs = [] if plot is None else [plot]
-    check_plot(plot)
     files = reading.files([documents], outputs, [pairs, *settings.files])
+    check_plot(plot)
     labels = read_labels(pairs)
     corpus = read_corpus(files, settings, reading, quiet=quiet)
     result = _evaluation(corpus, pairs_of(labels, pairs, corpus), settings)

@@ -108,9 +108,9 @@ def tune(
     Give it labelled pairs if your pages look alike without being copies, like products of a shop.
     """
     documents_expected = number(expected, "--expected")
-    check_plot(plot)
     others = [*settings.files] if pairs is None else [*settings.files, pairs]
     files = reading.files([documents], [] if plot is None else [plot], others)
+    check_plot(plot)
     corpus, labelled = _labelled(files, pairs, settings, reading, quiet=quiet)
     if not labelled.same.any():
         typer.echo("no pair is the same: nothing can be tuned", err=True)
