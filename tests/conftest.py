@@ -391,7 +391,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From here on, look for garbage, but not among what has been collected."""
+    """Look for garbage again from here on, but not among the collected tests."""
     gc.freeze()
     gc.enable()
 

@@ -151,7 +151,7 @@ def test_a_file_that_is_named_in_text_exists() -> None:
     missing = [
         f"{name}:{line}: {named}"
         for name, path in files
-        # Text is slow to tell from code: only of a file that names one anywhere.
+        # Telling text from code is slow, so only files that name one anywhere are taken apart.
         if _named_in(path) - ends
         for line, text in _prose(name, path)
         for named in FILE_NAME.findall(text)

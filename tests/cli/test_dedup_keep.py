@@ -440,7 +440,7 @@ BEFORE, AFTER = (lines(*({"text": text} for text in texts)) for texts in (TEXTS,
 
 
 def refused_keeping(given: Path | str, output: Path, replace: Callable[[], object], at: str) -> str:
-    """What `dedup --keep` says when its input is replaced before it is copied, or meanwhile."""
+    """What `dedup --keep` says when its input is replaced before it is copied or while it is."""
 
     def copied(*arguments: Any, stamps: Any) -> int:
         files, kind, choice, outputs, options, on_progress = arguments

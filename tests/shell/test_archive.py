@@ -256,7 +256,7 @@ class Killed(BaseException):
 def kill_behind(
     module: object, step: str, arguments: Sequence[object], *, is_before: bool = False
 ) -> None:
-    """Run a command that is killed when it has done a step, or before it does it."""
+    """Run a command that is killed after a step, or before it."""
     do = getattr(module, step)
 
     def killed(*given: Any, **named: Any) -> None:

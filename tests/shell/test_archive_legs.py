@@ -169,9 +169,8 @@ def test_a_run_that_ends_at_each_rename_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    Killed or by a full disk, the command and all kinds of tasks, before and behind each file that
-    gets its name, from a state: documents, verdicts and state are those of one run without legs,
-    byte for byte.
+    In a run from a state, the command and all kinds of tasks end before and after each file gets
+    its name, killed or by a full disk. All outputs are those of one run without legs, byte for byte.
     """
     monkeypatch.setattr(planner, "LEG_ROWS_MAX", 160)  # a judge has snapshots within its leg, too
     monkeypatch.setattr(planner, "SLICE_ROWS_MAX", 80)

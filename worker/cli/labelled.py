@@ -131,16 +131,7 @@ def read_labels(path: Path) -> list[list[str]]:
         if cells == [""]:
             continue
         place = f"{path}, line {line_number}"
-        if len(cells) < 3 or cells[2] not in _LABELS:
-            raise StopError(
-                f"{place}: must be doc_id, doc_id, label (1, 0 or -1) and, if "
-                f"you like, a kind, separated by tabs, got {line[:100]!r}"
-            )
-        if len(cells) > 3 and cells[-1] == ALL_KINDS:
-            raise StopError(
-                f"{place}: no kind can be called {ALL_KINDS!r}, under which the scores of all "
-                "kinds together are shown: give it another name"
-            )
+        _check_cells(cells, line, place)
         pair = sorted(cells[:2])
         other = line_of.get((*pair, _CONTRARY.get(cells[2], "")))
         if other is not None:
@@ -152,6 +143,20 @@ def read_labels(path: Path) -> list[list[str]]:
         line_of.setdefault((*pair, cells[2]), line_number)
         labels.append(cells)
     return labels
+
+
+def _check_cells(cells: Sequence[str], line: str, place: str) -> None:
+    """Raise StopError if a line is no labelled pair; the error begins with its place."""
+    if len(cells) < 3 or cells[2] not in _LABELS:
+        raise StopError(
+            f"{place}: must be doc_id, doc_id, label (1, 0 or -1) and, if "
+            f"you like, a kind, separated by tabs, got {line[:100]!r}"
+        )
+    if len(cells) > 3 and cells[-1] == ALL_KINDS:
+        raise StopError(
+            f"{place}: no kind can be called {ALL_KINDS!r}, under which the scores of all "
+            "kinds together are shown: give it another name"
+        )
 
 
 def pairs_of(labels: Sequence[Sequence[str]], path: Path, corpus: Corpus) -> Pairs:

@@ -534,8 +534,8 @@ def number(text: str, option: str, bits: int = 40, *, is_bytes: bool = False) ->
     """
     Read a count from 1 to 2^bits: 250000, 10M, 8G, 1e9, 2^34.
 
-    A B at the end stands for bytes, as in 64GB. It is refused where documents are counted: in 10B,
-    it would be a billion for the one who wrote it.
+    A B at the end stands for bytes, as in 64GB. It is refused where documents are counted, because
+    whoever writes 10B there means ten billion.
 
     >>> number("10M", "documents", 40)
     10000000

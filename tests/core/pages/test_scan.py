@@ -256,7 +256,7 @@ def test_the_scanner_equals_the_reference_on_long_pages() -> None:
 
 
 def test_nothing_is_read_beyond_an_array_nor_before_it_is_written() -> None:
-    """Whatever stands there, what is read and selected of long random pages is the same."""
+    """What stands there changes nothing of what is read and selected of long random pages."""
     for page in random_pages(5 * EXAMPLES, random.randrange(1 << 32)):
         looks = []
         for mark in (MARK, OTHER_MARK):

@@ -97,7 +97,7 @@ def find_inputs(
     for pattern in patterns:
         path = path_of(pattern)
         if path is None:
-            # A listing need not say what the file itself does: a web server's has names alone.
+            # A listing may say less than the file itself: a web server's has nothing but names.
             remote = find_remote(pattern, tell)
             found += [one if one.changed else stamp_of(one.path) or one for one in remote]
             continue

@@ -42,7 +42,7 @@ class _UnpackedPieces(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         target = memoryview(buffer).cast("B")
         count = self._read_some(target)
-        # Who looks at the file's beginning sees enough of it, although a compressed file may begin
+        # Whoever looks at the file's beginning sees enough of it, even if a compressed file begins
         # with a member of a byte or two.
         while self._is_at_start and 0 < count < START_BYTES:
             more = self._read_some(target[count:])

@@ -612,7 +612,10 @@ def _key_of(fields: dict[str, Any]) -> bytes | None:
 
 
 def _why_not_csv(name: str, text: str, error: csv.Error) -> str:
-    """Say why a row cannot be read. The library's remedy for a CR is an argument of `open`."""
+    """
+    Say why a row cannot be read. For a CR, Python's own message names an argument of `open`, which
+    helps nobody who runs a command.
+    """
     if "\r" in text.rstrip("\r\n"):
         return f"{name} has a CR inside: end lines with LF or CR LF"
     return str(error)
