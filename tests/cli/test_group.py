@@ -510,3 +510,26 @@ def test_a_signal_waits_for_no_line_of_the_log(monkeypatch: pytest.MonkeyPatch) 
         for number, handler in before.items():
             signal.signal(number, handler)
     eventually(lambda: lines)
+
+
+def test_a_stop_that_no_signal_caused_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rebuild` ends its own worker: its thread that tells of signals ends without an error."""
+    lines: list[str] = []
+    errors: list[object] = []
+    monkeypatch.setattr(
+        structlog,
+        "get_logger",
+        lambda _: SimpleNamespace(info=lambda event, **_: lines.append(event)),
+    )
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    stop = threading.Event()
+    try:
+        _stop_on_signals(stop)
+        (teller,) = [thread for thread in threading.enumerate() if thread.name == "stopping"]
+        stop.set()
+        teller.join(30)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert not teller.is_alive() and not lines and not errors

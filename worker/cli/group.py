@@ -80,7 +80,8 @@ def _stop_on_signals(stop: threading.Event) -> None:
     # Not in the handler: the line that it interrupts may hold the lock of the log's stream.
     def tell() -> None:
         stop.wait()
-        get_logger(__name__).info("stopping", signal=signal.Signals(received[0]).name)
+        if received:  # `rebuild` also sets `stop` itself, once everything is answered
+            get_logger(__name__).info("stopping", signal=signal.Signals(received[0]).name)
 
     threading.Thread(target=tell, name="stopping", daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
