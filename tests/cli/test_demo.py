@@ -21,7 +21,7 @@ import pytest
 from rich.console import Console
 
 from schemas.fields import format_timestamp
-from tests.cli.program import run
+from tests.cli.program import refused, run
 from tests.conftest import EVENTUALLY_S, REPOSITORY, Kafka, eventually, plain_environment
 from tests.report.made import copy, verdict
 from worker.__main__ import main
@@ -176,6 +176,36 @@ def test_what_a_failed_demo_has_left_is_kept_and_named(
     assert isinstance(result.exception, StopError)
     (folder,) = tmp_path.iterdir()
     assert f"kept in {folder}" in result.stderr and (folder / "crawl.warc.gz").exists()
+
+
+@pytest.mark.parametrize("keep", ["file", "file/below"])
+def test_what_cannot_be_the_folder_of_the_demo_is_refused(tmp_path: Path, keep: str) -> None:
+    """It is said in one line, which names the option."""
+    (tmp_path / "file").write_text("of another program")
+    text = refused("demo", "--keep", tmp_path / keep)
+    assert f"--keep {tmp_path / keep} cannot be a folder" in text
+    assert (tmp_path / "file").read_text() == "of another program"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("absent.jsonl", "cannot read"),
+        ("folder", "Is a directory"),
+        ("empty.jsonl", "has no document that can be read: name another --input"),
+    ],
+)
+def test_a_crawl_without_documents_is_refused_before_a_broker_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    """Nothing is kept of a run that has not begun."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "runs"))
+    monkeypatch.setattr("worker.cli.demo._settings", lambda *_: pytest.fail("a broker is started"))
+    assert text in refused("demo", "--input", tmp_path / name)
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_an_interrupted_demo_leaves_nothing(

@@ -32,6 +32,7 @@ from worker.errors import StopError
 from worker.report.answers import readable_text
 from worker.settings import Settings, load_settings
 from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.places import is_pipe
 from worker.shell.kafka.admin import Admin, create_topics
 
 PARTITIONS_MIN = 6
@@ -70,6 +71,8 @@ def demo(
     folder. Ctrl-C leaves no process, no port and no file behind.
     """
     console = console_of_terminal(highlight=True)
+    if input_file is not None:
+        _check_input(input_file)
     with ExitStack() as stack:
         folder = stack.enter_context(_folder(keep))
         crawl_file, truth_file = _crawl(console, folder, input_file, documents, seed)
@@ -80,12 +83,11 @@ def demo(
         ids = [f"worker-{number}" for number in range(1, workers + 1)]
         running = stack.enter_context(workers_running(settings, ids, folder))
         with console.status(
-            f"waiting for {workers} workers to share the partitions (a first start compiles)"
+            f"waiting for {_counted(workers)} to share the partitions (a first start compiles)"
         ):
             run.wait_for(running)
-        console.print(
-            f"{workers} workers run, feeding at {f'{rate:g}/s' if rate else 'full speed'}"
-        )
+        speed = f"{rate:g}/s" if rate else "full speed"
+        console.print(f"{_counted(workers)} {'run' if workers > 1 else 'runs'}, feeding at {speed}")
         # The rows make room for the summary, which is to be the last screen.
         with Live(console=console, refresh_per_second=8, transient=True) as live:
             for _ in run.run():
@@ -102,12 +104,36 @@ def demo(
             raise typer.Exit(1)
 
 
+def _counted(workers: int) -> str:
+    return f"{workers} worker{'s' if workers > 1 else ''}"
+
+
+def _check_input(input_file: Path) -> None:
+    """
+    Refuse a crawl without a document, before a broker and workers are started for it.
+
+    Raises:
+        StopError: it cannot be read, or nothing in it can.
+    """
+    name = str(input_file)
+    if is_pipe(name):  # what is looked at would be lost
+        return
+    crawl = CrawlFiles([name], fetched_at_default=FETCHED_AT)
+    if next(iter(crawl), None) is None:
+        raise StopError(f"{name} has no document that can be read: name another --input")
+
+
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
     """Return the folder of one run; one of our own goes at the end, but not after a failure."""
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        if any(keep.iterdir()):
+        try:
+            keep.mkdir(parents=True, exist_ok=True)
+            is_empty = not any(keep.iterdir())
+        except OSError as error:
+            reason = error.strerror or error
+            raise StopError(f"--keep {keep} cannot be a folder ({reason}): name another") from error
+        if not is_empty:
             raise StopError(
                 f"--keep needs an empty folder, {keep} is not empty: "
                 "the broker would serve old data"
@@ -219,7 +245,8 @@ def facts_of(run: Demo, workers: int, across: int) -> list[tuple[str, str]]:
     damaged = run.crawl.tally.damaged
     beside = f"; {damaged:,} more records were damaged" if damaged else ""
     p50, p99 = run.percentile_ms(0.5), run.percentile_ms(0.99)
-    answered = f"each once, by {workers} workers; half within {p50:,} ms, 99 % within {p99:,} ms"
+    by = _counted(workers)
+    answered = f"each once, by {by}; half within {p50:,} ms, 99 % within {p99:,} ms"
     if not run.is_whole:
         answered = f"{run.unanswered:,} pages were not answered, {run.repeated:,} more than once"
     outcomes = run.outcomes
