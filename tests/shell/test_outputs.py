@@ -475,6 +475,19 @@ def test_what_spark_puts_aside_in_a_folder_is_no_input(tmp_path: Path, name: str
         files_of([str(tmp_path)])
 
 
+def test_what_a_killed_command_has_left_unfinished_is_no_input(tmp_path: Path) -> None:
+    """It is told of. A name that only ends in .part is that of an input."""
+    whole, left, other = "clean.jsonl", "clean.jsonl.0123456789abcdef.part", "download.part"
+    for name in (whole, left, other):
+        (tmp_path / name).write_text("")
+    told: list[str] = []
+    for name in (f"{tmp_path}", f"{tmp_path}/*"):
+        assert files_of([name], told.append) == [f"{tmp_path}/{whole}", f"{tmp_path}/{other}"]
+        assert "1 file is not read" in told[-1] and left in told[-1]
+    assert files_of([f"{tmp_path}/{left}"], told.append) == [f"{tmp_path}/{left}"]
+    assert len(told) == 2
+
+
 def test_what_spark_puts_aside_elsewhere_is_no_input() -> None:
     """As here: in a folder, and behind a *; a name may begin in the midst of a pattern."""
     fsspec = pytest.importorskip("fsspec")

@@ -9,6 +9,7 @@ Opens outputs, for every command and every task: by name, complete or not at all
 
 A process that is killed leaves its unfinished file, `NAME.<16 hex digits>.part`. It had a lock on
 it, so what can be locked is nobody's any more: the next one that writes the same output removes it.
+Where a folder is read, it is no input (`is_aside`).
 
 The name also says how an output is compressed (`packed`). `check_places` and `check_outside` of
 `places.py` refuse an output that is an input, another output, or in a folder that is read; a
@@ -21,7 +22,6 @@ import fcntl
 import glob
 import gzip
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -34,12 +34,11 @@ from typing import Any, BinaryIO, cast
 import zstandard
 
 from worker.errors import StopError
-from worker.shell.files.places import STDOUT, asked, descriptor_of, path_of
+from worker.shell.files.places import STDOUT, UNFINISHED, asked, descriptor_of, path_of
 from worker.shell.files.terminal import TerminalOutput
 
 PACK_LEVEL = 6
 _BEGUN_MAX = 10  # of a file, before it is given up
-_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part\Z")  # what stands behind an output's name
 
 
 @contextmanager
@@ -102,7 +101,7 @@ def _in_place(path: Path) -> Iterator[BinaryIO]:
     remove_abandoned(
         left
         for left in place.parent.glob(f"{glob.escape(place.name)}.*.part")
-        if _UNFINISHED.fullmatch(left.name.removeprefix(place.name))
+        if UNFINISHED.fullmatch(left.name.removeprefix(place.name))
     )
     with ExitStack() as stack:
         temporary, unfinished = _begun(place, stack)
@@ -156,7 +155,7 @@ def is_unfinished(file: Path) -> bool:
     >>> is_unfinished(Path("a.0123456789abcdef.part")), is_unfinished(Path("a.part"))
     (True, False)
     """
-    return _UNFINISHED.search(file.name) is not None
+    return UNFINISHED.search(file.name) is not None
 
 
 def remove_abandoned(files: Iterable[Path]) -> None:

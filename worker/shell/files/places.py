@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,9 @@ _TAGS = (
 )  # fmt: skip
 _DIGITS_MAX = 7  # of a descriptor: more than any system opens
 _LINKS_MAX = 40  # as many as Linux follows
+
+# What stands behind an output's name while it is written (`outputs.py`). A kill leaves such a file.
+UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part\Z")
 
 PathT = TypeVar("PathT", Path, str)
 
@@ -435,11 +439,19 @@ def is_aside(parts: Iterable[str]) -> bool:
 
     Spark and Hadoop read no names that begin with "_" or ".", so writers give them to what is not
     data: _SUCCESS, _temporary, .part-00000.crc, .DS_Store. A partition may begin so: _year=2024.
+    An output that a killed command has left unfinished repeats what is in the finished one.
 
     >>> is_aside(["_temporary", "a.parquet"]), is_aside(["_year=2024", "a.parquet"])
     (True, False)
+    >>> is_aside(["clean.warc.gz.0123456789abcdef.part"]), is_aside(["of-a-download.part"])
+    (True, False)
     """
-    return any(part.startswith(".") or (part[:1] == "_" and "=" not in part) for part in parts)
+    return any(
+        part.startswith(".")
+        or (part[:1] == "_" and "=" not in part)
+        or UNFINISHED.search(part) is not None
+        for part in parts
+    )
 
 
 def _without_aside(
@@ -461,20 +473,22 @@ def _without_aside(
     """
     inputs = [file for file, parts in files if not is_aside(parts)]
     aside = [parts[-1] for _, parts in files if is_aside(parts)]
+    reason = "begin with _ or ., or are those of unfinished outputs"
     remedy = "name a file itself to read it"
     if aside and not inputs:
         raise StopError(
             f"cannot read {shown_name(pattern)}: it holds only files whose names, or whose "
-            f"folders' names, begin with _ or . ({shown_name(aside[0])}): {remedy}"
+            f"folders' names, {reason} ({shown_name(aside[0])}): {remedy}"
         )
     if not inputs and is_folder:
         raise StopError(f"{shown_name(pattern)} is a folder without files: name one with documents")
     if not inputs:
         raise StopError(f"cannot read {shown_name(pattern)}: no such file")
     if aside:
+        count = "1 file is" if len(aside) == 1 else f"{len(aside):,} files are"
         tell(
-            f"{shown_name(pattern)}: {len(aside):,} files are not read, because their names or "
-            f"those of their folders begin with _ or . ({shown_name(aside[0])}): {remedy}"
+            f"{shown_name(pattern)}: {count} not read, because their names or "
+            f"those of their folders {reason} ({shown_name(aside[0])}): {remedy}"
         )
     return inputs
 
@@ -485,7 +499,7 @@ def files_here(pattern: str, path: Path, tell: Callable[[str], None] = tell_nobo
 
     They are the file itself (which may be no regular one), those in a folder and below it, or
     those that a pattern with * matches. In a folder, or behind a *, names that begin with "_" or
-    "." are left out, as `is_aside` says.
+    ".", and unfinished outputs, are left out, as `is_aside` says.
 
     Args:
         tell: gets a sentence about those that are left out.
