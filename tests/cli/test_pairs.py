@@ -158,9 +158,8 @@ def test_what_is_near_is_ranked_by_distance(tmp_path: Path) -> None:
     assert answers("nearest", "-", "--to", "0xffffffffffffffff", "--count", "1", stdin=text) == [
         [2**64 - 1, 0]
     ]
-    assert answers("nearest", "--to", "3") == []
     for arguments in (["--documents", documents], []):
-        assert "got 'nobody'" in refused("nearest", *arguments, "--to", "nobody")
+        assert "got 'nobody'" in refused("nearest", *arguments, "--to", "nobody", stdin=text)
 
 
 def test_a_long_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +249,24 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         assert f"cannot {doing} {absent}: no such file" in said.replace("No such", "no such")
     for command in ("find-all", "find-clusters"):
         assert "name one of them" in misused(command, "--input", "a", "--documents", "b")
+
+
+@pytest.mark.parametrize("command", [["find-all"], ["find-clusters"], ["nearest", "--to", "5"]])
+def test_no_fingerprint_at_all_is_refused(tmp_path: Path, command: list[str]) -> None:
+    """As a file of documents without one is. The output is not touched."""
+    output = tmp_path / "out.json"
+    output.write_text("before")
+    assert "stdin has no fingerprint" in refused(*command, "--output", output, stdin="\n")
+    assert output.read_text() == "before"
+
+
+@pytest.mark.parametrize("command", ["find-all", "find-clusters"])
+def test_that_nothing_is_near_is_said(command: str) -> None:
+    """An empty output might as well come from an input that was not read."""
+    said = run(command, "--distance", "2", stdin="0\n7\n")
+    assert (said.stdout, said.stderr) == ("", "no two of 2 fingerprints are within 2 bits\n")
+    assert run(command, "--distance", "2", "--quiet", stdin="0\n7\n").output == ""
+    assert "no two" not in run(command, "--distance", "3", stdin="0\n7\n").stderr
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from worker.shell.files.archives.inflate import is_packed, pieces
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import prepared_rows
 from worker.shell.files.formats import format_of_start
-from worker.shell.files.places import files_of, is_pipe, open_input
+from worker.shell.files.places import files_of, is_pipe, open_input, shown_input
 from worker.shell.files.unpacked import opened_unpacked
 
 Ids = dict[int, list[str]]  # fingerprint -> doc_ids
@@ -74,14 +74,19 @@ def read_fingerprints(
             raise typer.BadParameter("a column of documents is named, and numbers have none")
         with opened_unpacked(str(source)) as stream:
             stream.skip_mark()
-            return _numbers(stream, str(source)), {}
+            numbers = _numbers(stream, str(source))
+        if not len(numbers):
+            raise StopError(
+                f"{shown_input(source)} has no fingerprint: there is nothing to compare"
+            )
+        return numbers, {}
     if content_of(documents) == "documents":
         crawl = reading.open(reading.files([str(documents)]))
         fingerprint_of = _of_documents(crawl, settings, reading.id_column, quiet)
     else:
         fingerprint_of = _of_lines(documents)
     if not fingerprint_of:
-        raise StopError(f"no document of {documents} has a fingerprint")
+        raise StopError(f"no document of {shown_input(documents)} has a fingerprint")
     ids: Ids = {}
     for doc_id, number in fingerprint_of.items():
         ids.setdefault(number, []).append(doc_id)
@@ -227,7 +232,10 @@ def prepared(crawl: CrawlFiles, settings: Settings, quiet: bool) -> Iterator[tup
     )
 
 
-def write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> None:
-    """Write each as a line of JSON."""
+def write_arrays(stream: BinaryIO, arrays: Iterable[Any]) -> int:
+    """Write each as a line of JSON, and return how many there were."""
+    count = 0
     for array in arrays:
         stream.write(orjson.dumps(array, option=orjson.OPT_APPEND_NEWLINE))
+        count += 1
+    return count

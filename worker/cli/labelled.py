@@ -28,7 +28,7 @@ from worker.report.answers import ReadText, text_of
 from worker.settings import Settings
 from worker.shell.files.apart import FileDocuments, told
 from worker.shell.files.outputs import written
-from worker.shell.files.places import descriptor_of, path_of, shown_name
+from worker.shell.files.places import descriptor_of, path_of, shown_input
 from worker.shell.files.unpacked import opened_unpacked
 
 ALL_KINDS = "all"  # under this name the scores of all kinds together are shown
@@ -93,7 +93,7 @@ def read_corpus(
     if documents.count:
         notice(told(documents.count, documents.positions, reading.id_column))
     if not documents.by_id:
-        raise StopError(f"no document of {', '.join(map(shown_name, files))} has a text")
+        raise StopError(f"no document of {', '.join(map(shown_input, files))} has a text")
     read = documents.by_id.values()
     url_rules = settings.pages_of_urls
     return Corpus(

@@ -165,4 +165,9 @@ def _find(
         shared.opened_lines(target) as stream,
         counted("tables", quiet=quiet) as tell,
     ):
-        write_arrays(stream, find(fingerprints, ids, distance, blocks, partial(tell, "finding")))
+        found = find(fingerprints, ids, distance, blocks, partial(tell, "finding"))
+        count = write_arrays(stream, found)
+    if not count and not quiet:
+        typer.echo(
+            f"no two of {len(fingerprints):,} fingerprints are within {distance} bits", err=True
+        )

@@ -58,7 +58,7 @@ def report(
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415
-    from worker.shell.files.places import check_outside, shown_name  # noqa: PLC0415
+    from worker.shell.files.places import check_outside, shown_input, shown_name  # noqa: PLC0415
 
     if verdicts is not None and is_folder_of_verdicts(verdicts):
         check_outside([str(verdicts)], [output])  # the next report would read the page
@@ -72,7 +72,8 @@ def report(
             tally.take(answer, value)
         if not len(tally):
             raise StopError(
-                f"{verdicts or settings.topic_verdicts} has no verdict yet: nothing to report"
+                f"{shown_input(verdicts or settings.topic_verdicts)} has no verdict yet: "
+                "nothing to report"
             )
         largest = tally.clusters.largest(clusters)
         read = None

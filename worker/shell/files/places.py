@@ -57,6 +57,16 @@ def named(name: str | Path) -> str:
     return "stdout" if descriptor_of(name) == STDOUT else str(name)
 
 
+def shown_input(name: str | Path) -> str:
+    """
+    Return an input's name as messages have it: stdin for "-".
+
+    >>> shown_input("-"), shown_input("crawl.warc")
+    ('stdin', 'crawl.warc')
+    """
+    return "stdin" if str(name) == STDIO else shown_name(name)
+
+
 def shown_name(name: str | Path) -> str:
     """
     Return a name as messages, JSON and Parquet have it: bytes of it that are not UTF-8 are escaped.
@@ -424,8 +434,7 @@ def check_read_once(names: Iterable[str]) -> None:
     for name in filter(is_pipe, names):
         place = _place(name, 0)
         if place in places:
-            shown = "stdin" if name == STDIO else shown_name(name)
-            raise StopError(f"{shown} is named twice: it can be read only once")
+            raise StopError(f"{shown_input(name)} is named twice: it can be read only once")
         places.add(place)
 
 
