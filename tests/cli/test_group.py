@@ -26,7 +26,7 @@ from rich.text import Text
 from structlog.testing import capture_logs
 
 from schemas.fields import parse_timestamp
-from tests.cli.program import run
+from tests.cli.program import refused, run
 from tests.cli.test_options import ON_A_CLUSTER
 from tests.conftest import Kafka, deployed, deployment, eventually, free_ports, served
 from tests.faults import cluster
@@ -104,6 +104,16 @@ def test_a_part_of_the_verdicts_can_be_asked_for(commands_settings: Settings) ->
     assert printed("--since", "3h", "--only", "duplicate") == {"d2", "d3"}
     assert printed("--since", "1s") == set()
     assert len(printed("--limit", "2")) == 2
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_that_nothing_was_fed_is_said(
+    commands_settings: Settings, tmp_path: Path, quiet: tuple[str, ...]
+) -> None:
+    """Also with --quiet: exit code 1 has a reason."""
+    Admin(commands_settings, 30).create(commands_settings.topic_documents, 2, 1, {})
+    (tmp_path / "empty.jsonl").touch()
+    assert "nothing was fed" in refused("feed", tmp_path / "empty.jsonl", *quiet)
 
 
 @pytest.mark.parametrize("columns", [80, 120])

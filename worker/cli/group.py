@@ -22,6 +22,7 @@ from worker.cli import CommandGroup, shared
 from worker.cli.options import with_cluster, with_settings
 from worker.cli.progress import counted
 from worker.cli.reading import Reading
+from worker.errors import StopError
 from worker.settings import SETTINGS, TOPICS, Settings
 
 if TYPE_CHECKING:
@@ -206,8 +207,10 @@ def feed(
         )
     for reason in outcome.failed:
         typer.echo(shared.printable(f"not delivered: {reason}"), err=True)
-    if outcome.failures or not outcome.delivered:
+    if outcome.failures:
         raise typer.Exit(1)
+    if not outcome.delivered:
+        raise StopError("nothing was fed: no document of these files could be read")
 
 
 @with_cluster(*SETTINGS)
