@@ -267,3 +267,13 @@ def test_the_command_writes_both_files(tmp_path: Path) -> None:
     assert "let it end in .warc" in refused(
         "sample-crawl", tmp_path / "small.jsonl", "--documents", "9"
     )
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/null"])
+def test_a_crawl_without_a_place_for_its_truth_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The truth would be a file named -.truth.jsonl, or lie in /dev."""
+    monkeypatch.chdir(tmp_path)
+    assert "the truth is written next to it" in refused("sample-crawl", name, "--documents", "1")
+    assert list(tmp_path.iterdir()) == []

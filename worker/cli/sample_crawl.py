@@ -11,7 +11,9 @@ import typer
 from worker.cli.progress import passed
 from worker.cli.shared import QuietOption
 from worker.devkit.sample.crawl import truth_path, write_sample_crawl
+from worker.errors import StopError
 from worker.shell.files.formats import WARC, check_format
+from worker.shell.files.places import descriptor_of, is_pipe
 
 
 def sample_crawl(
@@ -38,6 +40,8 @@ def sample_crawl(
     OUT.truth.jsonl says which article it contains and how it was made.
     """
     check_format(out, WARC)
+    if is_pipe(str(out)) or descriptor_of(out) is not None:
+        raise StopError(f"{out} is no file, and the truth is written next to it: name a file")
     passing = partial(
         passed, doing="writing", unit="documents", total=lambda _: documents, quiet=quiet
     )
