@@ -529,7 +529,7 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StopError(
-            f"state directory {folder} cannot be made ({error}): name another one"
+            f"state directory {folder} cannot be made ({error.strerror}): name another one"
         ) from error
 
 

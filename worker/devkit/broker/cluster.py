@@ -700,7 +700,8 @@ class EmbeddedKafka:
             self._data.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StopError(
-                f"cannot keep the broker's data in {self._data}: {error.strerror}. Use --data"
+                f"cannot keep the broker's data in {self._data}: {error.strerror}. "
+                "Name another folder with --data"
             ) from error
 
     def _take(self, layout: ClusterLayout) -> None:
