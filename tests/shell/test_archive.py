@@ -456,7 +456,9 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
         assert reason in archive(output, *options, code=1)
     with (source / "b.jsonl").open("a") as more:
         more.write("{}")
-    assert re.search("inputs differ .*b.jsonl", archive(output, "--format", "jsonl", code=1))
+    assert re.search(
+        "inputs differ .*b.jsonl has changed", archive(output, "--format", "jsonl", code=1)
+    )
     assert files(output) == before
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
@@ -658,7 +660,7 @@ def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
     [damage] = map(json.loads, (output / "damage.jsonl").read_text().splitlines())
     assert [*dead, damage["file"]] == [shown, shown]
     odd.write_text('{"url": "https://example.org/"}\n{}\n')
-    assert f"now: {shown})" in archive(output, *options, code=1)
+    assert f"now: {shown} has changed)" in archive(output, *options, code=1)
     failed = archive(tmp_path / "dead", code=1)
     assert f"; {shown}, line 1: no-body" in failed and f"; {shown}, line 2: an object" in failed
 

@@ -164,7 +164,7 @@ OTHERS: dict[str, tuple[Callable[[RunIdentity], RunIdentity], str]] = {
         lambda run: run._replace(outputs=[*run.outputs, "damage.jsonl"]),
         "the outputs differ (1 then, 2 now: {}/damage.jsonl)",
     ),
-    "grown input": (_grown, "the inputs differ (1 then, 1 now: {}/monday.jsonl)"),
+    "grown input": (_grown, "the inputs differ (1 then, 1 now: {}/monday.jsonl has changed)"),
     "more inputs": (
         lambda run: run._replace(inputs=[*run.inputs, *TUESDAY.inputs]),
         "the inputs differ (1 then, 2 now: {}/tuesday.jsonl)",

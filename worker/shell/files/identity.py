@@ -81,7 +81,7 @@ def differences(there: RunIdentity, here: RunIdentity) -> list[str]:
 
     >>> monday = RunIdentity("dedup", {"keep": "new"}, ["out"], [], [FileMark("a", (1,))])
     >>> differences(monday, monday._replace(options={"keep": None}, inputs=[FileMark("a", (2,))]))
-    ["keep was 'new' and is None", 'the inputs differ (1 then, 1 now: a)']
+    ["keep was 'new' and is None", 'the inputs differ (1 then, 1 now: a has changed)']
     >>> differences(monday, monday._replace(command="archive", outputs=["folder"]))
     ['that was `neardup dedup`']
     """
@@ -117,7 +117,10 @@ def _listed_differences(name: str, there: Sequence[FileMark], here: Sequence[Fil
     known = [{file.mark for file in files} for files in (there, here)]
     changed = [file.name for file in here if file.mark not in known[0]]
     changed += [file.name for file in there if file.mark not in known[1]]
-    shown = listed(list(dict.fromkeys(changed))) if changed else "in another order"
+    # A file that has been written again: its name alone would not say in what the runs differ.
+    in_both = {file.name for file in there} & {file.name for file in here}
+    told = [f"{file} has changed" if file in in_both else file for file in dict.fromkeys(changed)]
+    shown = listed(told) if told else "in another order"
     return f"the {name} differ ({len(there):,} then, {len(here):,} now: {shown})"
 
 
