@@ -232,7 +232,7 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused(tmp_path: Path) -> None:
     (snapshot,) = state.glob("snapshot-*")
     snapshot.write_bytes(snapshot.read_bytes()[:-1])
     text = refused(*command)  # there is no log behind a state: what it has lost is not passed over
-    assert str(snapshot) in text and "Move this file" in text
+    assert str(snapshot) in text and "Move this file" in text and "Error(" not in text
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == first
 
 

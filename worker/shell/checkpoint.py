@@ -170,10 +170,10 @@ class Checkpoint:
             ) as error:  # whatever a snapshot makes the code do, the log has everything
                 if not has_log:
                     raise StopError(
-                        f"{path}: {error!r}. Move this file to another folder to go on from the "
-                        "one before it, or from nothing if it is the only one; the documents since "
-                        "then are judged as if they had not been seen. If an older version wrote "
-                        "it, run that one, or name another folder"
+                        f"{path}: {_reason(error)}. Move this file to another folder to go on "
+                        "from the one before it, or from nothing if it is the only one; the "
+                        "documents since then are judged as if they had not been seen. If an older "
+                        "version wrote it, run that one, or name another folder"
                     ) from error
                 if isinstance(error, FileNotFoundError):
                     _log.info("another worker has replaced the snapshot", path=str(path))
@@ -522,6 +522,11 @@ def _release(data: bytes | memoryview) -> None:
     ):
         data.obj.madvise(mmap.MADV_RANDOM)
         data.obj.madvise(mmap.MADV_DONTNEED)
+
+
+def _reason(error: Exception) -> str:
+    """Return why a snapshot could not be read; of an error that nobody foresaw its name, too."""
+    return str(error) if isinstance(error, RestoreError) else repr(error)
 
 
 def _make(folder: Path) -> None:
