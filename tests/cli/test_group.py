@@ -103,6 +103,8 @@ def test_a_part_of_the_verdicts_can_be_asked_for(commands_settings: Settings) ->
     assert printed("--since", "1h") == {"d3"}
     assert printed("--since", "3h", "--only", "duplicate") == {"d2", "d3"}
     assert printed("--since", "1s") == set()
+    said = run("verdicts", "--json", "--doc-id", "d9")
+    assert (said.stdout, said.stderr) == ("", f"there is no such verdict in {topic}\n")
     assert len(printed("--limit", "2")) == 2
 
 

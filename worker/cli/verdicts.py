@@ -13,6 +13,7 @@ from worker.cli.shared import (
     TableColumns,
     cut_to_difference,
     echo_json,
+    notice,
     printable,
     terminal_width,
 )
@@ -99,6 +100,10 @@ def verdicts(
         count += 1
         if count == limit:
             return
+    if not count:
+        is_part = doc_id is not None or since is not None or only not in (None, "dead")
+        such = "such " if is_part else ""
+        notice(f"there is no {such}{'dead letter' if is_dead else 'verdict'} in {topic}")
 
 
 def _is_wanted(answer: Verdict | DeadLetter | None, only: Only | None, doc_id: str | None) -> bool:
