@@ -641,6 +641,23 @@ def test_a_pipe_among_the_inputs_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "run.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("inputs", "output", "reason"),
+    [
+        ("-", "out", "stdin can be read only once: name files"),
+        ("a.jsonl", "-", "stdout is none: name a folder"),
+    ],
+)
+def test_archive_has_neither_stdin_nor_stdout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: str, output: str, reason: str
+) -> None:
+    """They were taken for a file and a folder with the name "-"."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    assert reason in run("archive", "--input", inputs, "--output", output, code=1)
+    assert not (tmp_path / "-").exists()
+
+
 @pytest.mark.usefixtures("here")
 def test_a_name_that_is_not_utf_8_is_one_like_any_other(tmp_path: Path) -> None:
     """

@@ -19,6 +19,7 @@ from worker.cli.options import ROWS, with_settings
 from worker.cli.progress import counted
 from worker.cli.reading import Reading
 from worker.cli.shared import (
+    STDIN,
     KeepOption,
     PerClusterOption,
     PreferOption,
@@ -118,6 +119,8 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
 
 def _check_folders(output: Path, state: Path | None) -> None:
     """Raise StopError if the output can be no folder, or if the state would be among its files."""
+    if output == STDIN:  # "-"
+        raise StopError("the output of archive is a folder, and stdout is none: name a folder")
     places = (output, *output.parents)
     there = next(place for place in places if os.path.exists(place))  # noqa: PTH110  # never raises
     if not there.is_dir():

@@ -51,6 +51,7 @@ from worker.shell.files.inputs import Inputs
 from worker.shell.files.options import FileOptions
 from worker.shell.files.outputs import is_unfinished, remove_abandoned, written
 from worker.shell.files.places import (
+    STDIO,
     FileStamp,
     check_places,
     check_references,
@@ -95,6 +96,11 @@ def find_inputs(
     """
     found: list[FileStamp] = []
     for pattern in patterns:
+        if pattern == STDIO:
+            raise StopError(
+                "archive reads its inputs more than once, and stdin can be read only once: name "
+                "files. `neardup dedup` reads stdin"
+            )
         path = path_of(pattern)
         if path is None:
             # A listing may say less than the file itself: a web server's has nothing but names.
