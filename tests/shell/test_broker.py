@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 
 from tests.conftest import REPOSITORY, Kafka, eventually, served
 from worker.cli import app
-from worker.cli.broker import PORT_DEFAULT
+from worker.cli.broker import PORT_DEFAULT, prepare_with_progress
 from worker.devkit.broker import EmbeddedKafka, Runtime
 from worker.devkit.broker import runtime as jars
 from worker.devkit.broker.cluster import PortTakenError, is_free, lay_out, server_properties
@@ -369,6 +369,15 @@ def test_a_place_that_takes_no_more_is_an_error_with_a_remedy(tmp_path: Path) ->
     (tmp_path / "file").write_text("")
     with pytest.raises(StopError, match=r"cannot keep the broker's jars in .*: Not a directory"):
         fetch(tmp_path / "file" / "jars", jars=JARS)
+
+
+def test_no_bar_of_a_download_leaves_an_empty_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where stderr is no terminal, such as in a log."""
+    monkeypatch.setattr("worker.cli.broker.prepare", lambda **_: None)
+    prepare_with_progress(None)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_fetchers_at_the_same_time_do_the_work_once(tmp_path: Path) -> None:

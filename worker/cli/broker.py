@@ -111,7 +111,7 @@ def _attach(data: Path | None) -> EmbeddedKafka:
 
 
 def prepare_with_progress(repository: str | None) -> Runtime:
-    """Find Java and fetch the jars, with a bar on stderr while something is missing."""
+    """Find Java and fetch the jars, with a bar on stderr if that is a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -119,6 +119,8 @@ def prepare_with_progress(repository: str | None) -> Runtime:
         TransferSpeedColumn(),
     )
     console = Console(file=sys.stderr)
-    with Progress(*columns, console=console, transient=True) as progress:
+    # Elsewhere, even a bar that is removed leaves an empty line.
+    is_off = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_off) as progress:
         task = progress.add_task("the broker's jars", total=sum(jar.size_bytes for jar in listed()))
         return prepare(repository=repository, advance=lambda count: progress.advance(task, count))
