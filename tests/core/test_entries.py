@@ -16,7 +16,14 @@ from tests.core.test_index import LIVE, RULES, columns, crawl
 from worker.core.definition import MULTIPLIER
 from worker.core.index import SearchIndex
 from worker.core.kernels import machine
-from worker.core.kernels.machine import SLACK, wide_lanes_behind, wide_lanes_within
+from worker.core.kernels.machine import (
+    PLANE_LANES,
+    SLACK,
+    planes_within,
+    put_planes,
+    wide_lanes_behind,
+    wide_lanes_within,
+)
 from worker.core.search import SearchRules, block_of
 from worker.core.sketch import WORDS
 from worker.core.tables.doubts import CHUNK_ROWS
@@ -138,6 +145,31 @@ def test_numbers_of_48_bits_are_compared_alike_with_vectors_of_every_length(
             )
             found = near(begin, position, np.uint64(value), np.uint64(limit))
             assert found == due, (position, limit)
+
+
+def test_numbers_of_48_bits_are_compared_alike_in_planes() -> None:
+    """32 at a time, within each limit: as counted one by one."""
+    dice = np.random.default_rng(32)
+    data = dice.integers(0, 256, 6 * PLANE_LANES, dtype=np.uint8)
+    planes = np.zeros(6 * PLANE_LANES, np.uint8)
+    held = [number_at(data.tobytes(), 6 * n) for n in range(PLANE_LANES)]
+    _put(data.ctypes.data, planes.ctypes.data)
+    assert planes.tolist() == data.reshape(-1, 6).T.ravel().tolist()
+    for lane in range(PLANE_LANES):
+        value = held[lane] ^ int(dice.integers(0, 2**48)) & 0x0103_0041_0005
+        for limit in (0, 3, 8, 20, 24, 48):
+            due = sum(1 << n for n, one in enumerate(held) if (one ^ value).bit_count() <= limit)
+            assert _within(planes.ctypes.data, np.uint64(value), np.uint64(limit)) == due
+
+
+@njit
+def _put(numbers: Any, planes: Any) -> None:
+    put_planes(numbers, planes)
+
+
+@njit
+def _within(planes: Any, value: Any, limit: Any) -> Any:
+    return planes_within(planes, value, limit)
 
 
 def test_nothing_is_read_behind_the_numbers_that_end_a_bucket(

@@ -194,12 +194,16 @@ class IndexMachine(RuleBasedStateMachine):
         documents=st.sampled_from([0, 10, 3_000_000]),
         threads=st.sampled_from([1, 3]),
         asks=st.booleans(),
+        is_sorted=st.booleans(),
     )
-    def start(self, hot: int, seed: int, documents: int, threads: int, asks: bool) -> None:
+    def start(
+        self, hot: int, seed: int, documents: int, threads: int, asks: bool, is_sorted: bool
+    ) -> None:
         """
         Begin empty, sized for few or for millions; buckets that many share are split early.
 
-        What is on a disk may be asked for before it is read.
+        What is on a disk may be asked for before it is read. Probes may be sorted, however few they
+        are.
         """
         self.hot, exact.HOT_MIN = exact.HOT_MIN, hot
         self.generator = random.Random(seed)
@@ -216,6 +220,8 @@ class IndexMachine(RuleBasedStateMachine):
         )
         self.threads = self.index.threads = threads
         self.asks = self.index.asks = asks
+        if isinstance(self.index.tables, parallel.ParallelTables):
+            self.index.tables.is_sorted = is_sorted
 
     def teardown(self) -> None:
         """Leave the module as it was."""
@@ -379,7 +385,8 @@ def test_what_is_found_does_not_depend_on_the_buckets(
 
 def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_time() -> None:
     """
-    Buckets of none to hundreds of entries give the same answers, compared in vectors of any number.
+    Buckets of none to thousands of entries give the same answers, compared in vectors of any number,
+    or in planes.
     """
     fingerprints, doubts, sketches = columns(crawl(random.Random(5), 3_000, LIVE[2]))
     index = SearchIndex(SearchRules(look_min=0, similarity_min=0), sketches=held(sketches, 12))
@@ -388,8 +395,10 @@ def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_tim
     answers = []
     memory = index.tables.memory
     assert isinstance(memory, DirectedMemory)
-    for vectors in range(1, scan.LONG + 1):
-        memory.vectors = vectors
+    assert isinstance(index.tables, parallel.ParallelTables)
+    for vectors in range(scan.LONG + 1):
+        memory.vectors = max(vectors, 1)
+        index.tables.is_sorted = vectors == 0
         before = index.filters_read
         answers.append(np.array(index.query(near, doubts, sketches)[:4]))
         assert index.filters_read - before > 1_000 * len(near)
@@ -407,19 +416,22 @@ def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_tim
     ids=lambda rules: rules.text,
 )
 @pytest.mark.parametrize("rows_max", [50, 1_024])
-def test_threads_find_what_one_finds(
+def test_threads_and_sorted_probes_find_what_one_row_after_the_other_finds(
     rules: SearchRules, rows_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     Rows of many families, some within a call and some from calls before, have the same originals.
     """
     monkeypatch.setattr(parallel, "ROWS_MAX", rows_max)
+    monkeypatch.setattr(parallel, "SORTED_ROWS_MAX", rows_max)
     fingerprints, doubts, sketches = columns(crawl(random.Random(7), 4_000, 0xFFF_FFFF_00FF_FFFF))
     answers = []
-    for threads in (1, 2, 5):
+    for threads, is_sorted in ((1, False), (2, False), (5, False), (1, True), (2, True)):
         column: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH)
         index = SearchIndex(rules, sketches=column)
         index.threads = threads
+        assert isinstance(index.tables, parallel.ParallelTables)
+        index.tables.is_sorted = is_sorted
         for begin in range(0, 4_000, 800):
             part = slice(begin, begin + 800)
             rows = fingerprints[part], doubts[part], sketches[part]
@@ -427,7 +439,7 @@ def test_threads_find_what_one_finds(
             column.append(rows[2][judged.rows < 0])
             answers.append((threads, begin, np.array(judged[:4])))
         index.check()
-    of_one = {begin: judged for threads, begin, judged in answers if threads == 1}
+    of_one = {begin: judged for _, begin, judged in answers[:5]}
     assert all((judged == of_one[begin]).all() for _, begin, judged in answers)
     assert 500 < np.count_nonzero(np.hstack(list(of_one.values()))[0] >= 0) < 3_500
 

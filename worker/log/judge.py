@@ -61,7 +61,7 @@ from worker.log.columns import Memory
 from worker.log.copies import count_copies, next_copies
 from worker.log.originals import OriginalStore
 from worker.log.questions import AskedOtherTurns, AskedTurns
-from worker.log.record import LogRecord, RowKind, Rows, Span
+from worker.log.record import RowKind, Rows, Span
 from worker.log.rules import Definition
 from worker.log.turns import TURN_COLUMNS, Turns
 
@@ -225,9 +225,7 @@ class Judge:
         self.horizon_ms: int | None = None  # originals seen before it have left; None: none has
         self.pages = _Pages(memory)
 
-    def judge(
-        self, record: LogRecord, fresh: NDArray[np.bool_], timestamp_ms: int = 0
-    ) -> Judgements:
+    def judge(self, record: Rows, fresh: NDArray[np.bool_], timestamp_ms: int = 0) -> Judgements:
         """
         Judge the fresh rows of a record in their order; the others are left alone.
 

@@ -75,7 +75,7 @@ from worker.log.columns import (
 )
 from worker.log.duplicates import ENTRY, DuplicateTexts
 from worker.log.outside import SLICE_ROW, Outside
-from worker.log.record import LogRecord, RowKind, Rows
+from worker.log.record import RowKind, Rows
 from worker.log.short import ShortTable
 from worker.log.texts import Texts
 from worker.log.thin import ThinTables
@@ -366,7 +366,7 @@ class OriginalStore:
         return -1
 
     def will_need(
-        self, record: LogRecord, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
+        self, record: Rows, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
     ) -> None:
         """
         Prefetch the originals that the tables list under the digests, doc_ids and URLs of a

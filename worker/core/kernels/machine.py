@@ -62,6 +62,7 @@ STRING_LANES = 64  # bytes of JSON copied, or digits decoded, at once
 CODES_END = 0x2100  # behind the punctuation of all scripts
 WIDE_LANES = 8  # numbers of 48 bits compared at once
 WIDE_SPARE = 16  # bytes of a vector beyond those numbers
+PLANE_LANES = 32  # numbers of 48 bits of which planes are made
 # Numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128.
 NUMBER_LANES = 16
 
@@ -762,6 +763,65 @@ def words_within(builder: Any, address: Any, position: Any, value: Any, limit: A
     """`words_within(address, position, value, limit)`: the same of 8 numbers of 64 bits."""
     held = vector(builder, _element(builder, 64, address, position), 64, WIDE_LANES)
     return builder.zext(_near(builder, held, value, limit), _WORD)
+
+
+@instruction(types.void, types.int64, types.int64)
+def put_planes(builder: Any, source: Any, out: Any) -> None:
+    """
+    `put_planes(source, out)`: write the planes of 32 numbers of 48 bits from one address to
+    another: the lowest four bits of all of them, a byte each, the next four, and so on.
+
+    The numbers lie side by side, six bytes each; PLANE_BYTES are written.
+    """
+    place = builder.inttoptr(source, _BYTE.as_pointer())
+    target = builder.inttoptr(out, _BYTE.as_pointer())
+    parts = [vector(builder, builder.gep(place, [_WORD(16 * at)]), 16, 8) for at in range(12)]
+    for third in range(3):
+        eights = [
+            _third(builder, parts[3 * number : 3 * number + 3], third)
+            for number in range(PLANE_LANES // 8)
+        ]
+        halves = [
+            builder.shuffle_vector(low, high, _order(range(16)))
+            for low, high in (eights[:2], eights[2:])
+        ]
+        whole = builder.shuffle_vector(*halves, _order(range(PLANE_LANES)))
+        for half in range(2):
+            shifted = builder.lshr(whole, same(whole, 8 * half))
+            plane = builder.trunc(shifted, ir.VectorType(_BYTE, PLANE_LANES))
+            at = PLANE_LANES * (2 * third + half)
+            store(builder, plane, builder.gep(target, [_WORD(at)]))
+
+
+def _third(builder: Any, parts: Sequence[Any], third: int) -> Any:
+    """Return the lowest, middle or highest 16 bits of eight numbers that lie in three vectors."""
+    wanted = [3 * lane + third for lane in range(8)]  # of the 24 elements
+    of_two = builder.shuffle_vector(*parts[:2], _order(min(at, 15) for at in wanted))
+    order = _order(lane if at < 16 else at - 8 for lane, at in enumerate(wanted))
+    return builder.shuffle_vector(of_two, parts[2], order)
+
+
+@instruction(types.uint64, types.int64, types.uint64, types.uint64)
+def planes_within(builder: Any, address: Any, value: Any, limit: Any) -> Any:
+    """
+    `planes_within(address, value, limit)`: which of 32 numbers of 48 bits are near, by their
+    planes, as the bits of a uint64.
+
+    Bit i is set when number i and `value` differ in at most `limit` bits.
+    """
+    place = builder.inttoptr(address, _BYTE.as_pointer())
+    lanes = ir.VectorType(_BYTE, PLANE_LANES)
+    shape = ir.FunctionType(lanes, (lanes,))
+    name = f"llvm.ctpop.v{PLANE_LANES}i8"
+    count = _library.get_or_insert_function(builder.module, shape, name)
+    differing = ir.Constant(lanes, [0] * PLANE_LANES)
+    for plane in range(6):
+        held = vector(builder, builder.gep(place, [_WORD(PLANE_LANES * plane)]), 8, PLANE_LANES)
+        wanted = builder.trunc(builder.lshr(value, _WORD(8 * plane)), _BYTE)
+        unlike = builder.xor(held, everywhere(builder, wanted, lanes))
+        differing = builder.add(differing, builder.call(count, (unlike,)))
+    limits = everywhere(builder, builder.trunc(limit, _BYTE), lanes)
+    return bits_of(builder, builder.icmp_signed("<=", differing, limits))
 
 
 @fused

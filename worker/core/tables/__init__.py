@@ -16,14 +16,16 @@ remove them.
     exact     the kernels that Python calls, and the columns
 
     The directed engine, from the bottom up
-    doubts       the doubts by row, in chunks
-    entries      fingerprint <-> bucket and filter; how a row is entered, found and taken out
-    patterns     doubtful bits of a block -> the likeliest patterns by which a copy differs
-    scan         a probe's bucket: its lines are asked for, its entries compared
-    turns        fingerprint, doubts -> the likeliest prefixes, made some queries ahead
-    second_look  fingerprints and doubts of two documents -> the rank of a candidate
-    directed     the search of one query, the kernel that Python calls, and the columns
-    parallel     the same by several threads: rows are searched at once, then settled in their order
+    doubts         the doubts by row, in chunks
+    entries        fingerprint <-> bucket and filter; how a row is entered, found and taken out
+    patterns       doubtful bits of a block -> the likeliest patterns by which a copy differs
+    scan           a probe's bucket: its lines are asked for, its entries compared
+    turns          fingerprint, doubts -> the likeliest prefixes, made some queries ahead
+    second_look    fingerprints and doubts of two documents -> the rank of a candidate
+    directed       the search of one query, the kernel that Python calls, and the columns
+    parts          rows that are searched together, and the candidates of each
+    sorted_probes  the search of many rows, whose probes are sorted by bucket
+    parallel       rows are searched at once, by several threads too, then settled in their order
 
 **The idea.** Each table is keyed by some bits of the fingerprint, its prefix, and has an entry for
 each original: a filter, which is more bits of the fingerprint, and a reference. The entries of a
@@ -86,10 +88,6 @@ blocks of 16 bits, 32 patterns, documents that have no original, 500 a call, one
   unrolling.
 - Blocks of 32 entries as three vectors of 16-bit numbers: 10 % at 10 M, none at 1 M, and an
   insertion moves whole blocks.
-- Probes sorted by bucket over many queries: no gain below 4,000 queries a call. What it could give
-  at most, by a program that reads 10 lines of each of some places in 2 GB, in random order and in
-  that of the memory: 60 and 43 ns a place with as many as 1,000 queries of ten tables have, 65 and
-  34 with 16,000, 70 and 17 with 64,000; the sorting is not in it. A record has 1,000 rows.
 - The directed engine for exact search: twice the time at 1 M, and a quarter more memory (see
   `exact`).
 - Numbers of the block by place, `memory[at + HEADS]`, where they have names now: the same loads.

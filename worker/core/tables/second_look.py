@@ -64,18 +64,24 @@ def rank_of(product: int, norms: int, difference: np.uint64, row: int) -> int:
 
 
 @inner
-def rank_found(memory: DirectedMemory, view: View, count: int, doubts: np.uint64) -> None:
+def rank_entry(memory: DirectedMemory, view: View, number: int, doubts: np.uint64) -> None:
     """
-    Rank the rows that were found, and keep the best candidates.
+    Rank a row that was found, and keep it if it is among the best candidates.
 
     Most fall short of `look_min`, so that is told without a division and a root: floor(sqrt(a / b))
     >= m exactly when a >= m * m * b. All lie within the distance: their filters and patterns have
     said so.
     """
+    row = signed(read64(view.found, 2 * number))
+    difference = read64(view.found, 2 * number + 1)
+    product, norms = products(difference, doubts, doubts_of(view.doubts, row))
+    squares = LOOK_MAX * LOOK_MAX * product * product
+    if squares >= view.look_min * view.look_min * norms and (product > 0 or view.look_min == 0):
+        confirm.keep(memory, rank_of(product, norms, difference, row))
+
+
+@inner
+def rank_found(memory: DirectedMemory, view: View, count: int, doubts: np.uint64) -> None:
+    """Rank the rows that were found, and keep the best candidates."""
     for number in range(count):
-        row = signed(read64(view.found, 2 * number))
-        difference = read64(view.found, 2 * number + 1)
-        product, norms = products(difference, doubts, doubts_of(view.doubts, row))
-        squares = LOOK_MAX * LOOK_MAX * product * product
-        if squares >= view.look_min * view.look_min * norms and (product > 0 or view.look_min == 0):
-            confirm.keep(memory, rank_of(product, norms, difference, row))
+        rank_entry(memory, view, signed(number), doubts)

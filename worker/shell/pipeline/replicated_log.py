@@ -193,12 +193,15 @@ class ReplicatedLog:
         Raises StopError: another group has begun the log.
         """
         entries = self.reader.read(wait_s)
-        for offset, timestamp_ms, value in entries:
+        done = 0
+        while done < len(entries):
             with self._turns:
-                applied = self.replica.read(value, offset, timestamp_ms)
-            metrics.REPEATED_ROWS.inc(applied.repeated)
-            if applied.ignored:
-                self._tell(applied.ignored, offset, value)
+                results = self.replica.read_together(entries[done:])
+            for applied, entry in zip(results, entries[done:], strict=False):
+                metrics.REPEATED_ROWS.inc(applied.repeated)
+                if applied.ignored:
+                    self._tell(applied.ignored, entry.offset, entry.value)
+            done += len(results)
         self._check_begun()
         if entries:
             self._tell_state()

@@ -172,7 +172,13 @@ def pages(_rules: KernelRules) -> None:
 
 Step = Callable[[KernelRules], None]
 
-_DIRECTED = ("tables.directed", "tables.entries", "tables.patterns", "tables.parallel")
+_DIRECTED = (
+    "tables.directed",
+    "tables.entries",
+    "tables.patterns",
+    "tables.parallel",
+    "tables.sorted_probes",
+)
 # The steps in the order of a first start without pages, and the modules of the core whose kernels
 # each needs. The second process begins at the end, so the longest steps stand at both ends.
 _KERNELS: Mapping[Step, tuple[str, ...]] = {
