@@ -2,8 +2,9 @@
 The frontier of directed search: `make bench-rules`.
 
 For rules of several shapes: what a document costs and an original takes by the number of originals,
-and how many copies are found. Costs are processor time of one thread, a thousand new documents a
-call, random fingerprints, each judged and indexed; with each stands the machine's load, since a
+and how many copies are found. Costs are processor time of one thread, new documents with random
+fingerprints, each judged and indexed: many a call, as an archive, a start from the log and a worker
+that is behind have them, and as few as a record has. With each stands the machine's load, since a
 busy neighbour costs a judge that waits for memory up to half. Copies are the labelled corpus, words
 replaced in parts of it, and articles that differ in blocks; the search is applied to each pair
 alone, so that the size of an index does not matter. The sizes of `planner.SIZES` come from here.
@@ -29,7 +30,7 @@ from tests.benchmarks.kept import keep, machine, path_of, this_build
 from worker.core.evaluation import finds, measure
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import SearchIndex
-from worker.core.planner import estimate_directed, size_of
+from worker.core.planner import TOGETHER_ROWS, estimate_directed, size_of
 from worker.core.search import SearchRules
 from worker.core.sketch import SKETCH
 from worker.settings import Settings
@@ -39,8 +40,9 @@ SIZES = (MILLION, 10 * MILLION, 30 * MILLION)
 SHAPES = common.names(
     "4x16x32,4x16x64,3x18x96,3x19x128,3x20x128,3x21x128,6x20x64,10x20x24,10x26x32,10x26x64"
 )
-CALL = 1_000
-CALLS = 40
+RECORD = 1_000  # rows of a call
+CALLS = {RECORD: 20, TOGETHER_ROWS: 5}
+ADDED = sum(size * calls for size, calls in CALLS.items())
 LOADED_AT_ONCE = MILLION
 DOUBTFUL = (
     1,
@@ -57,8 +59,9 @@ class Cost(NamedTuple):
 
     rules: str
     originals: int
-    us: float  # median of the calls
-    least_us: float  # of the quickest call
+    us: float  # median of the calls of TOGETHER_ROWS
+    least_us: float  # of the quickest of them
+    record_us: float  # median of those of RECORD rows
     bytes_each: float
     load: float  # of the machine meanwhile
 
@@ -126,26 +129,30 @@ def drawn(count: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]
 
 
 def cost(text: str, originals: int) -> Cost:
-    """Load so many originals, then judge and index `CALLS` thousand new ones."""
+    """Load so many originals, then judge and index new ones, few and many a call."""
     rules = rules_of(text)
-    index = SearchIndex(rules, originals, SameSketches(originals + CALL * CALLS))
+    index = SearchIndex(rules, originals, SameSketches(originals + ADDED))
     index.warm_up()
     for begin in range(0, originals, LOADED_AT_ONCE):
         count = min(LOADED_AT_ONCE, originals - begin)
         rows = np.arange(begin, begin + count, dtype=np.uint32)
         index.insert(*drawn(count, begin + 7), rows)
-    sketches = np.random.default_rng(1).integers(0, 2**64, (CALL, 8), dtype=np.uint64)
-    spent = []
-    for call in range(CALLS):
-        fingerprints, doubts = drawn(CALL, call + 3)
-        before = time.thread_time()
-        index.match_or_insert(fingerprints, doubts, sketches, originals + call * CALL)
-        spent.append((time.thread_time() - before) / CALL * 1e6)
+    spent: dict[int, list[float]] = {}
+    first_row = originals
+    for size, calls in CALLS.items():
+        sketches = np.random.default_rng(1).integers(0, 2**64, (size, 8), dtype=np.uint64)
+        for _ in range(calls):
+            fingerprints, doubts = drawn(size, first_row + 3)
+            before = time.thread_time()
+            index.match_or_insert(fingerprints, doubts, sketches, first_row)
+            spent.setdefault(size, []).append((time.thread_time() - before) / size * 1e6)
+            first_row += size
     return Cost(
         rules=text,
         originals=originals,
-        us=round(float(np.median(spent)), 2),
-        least_us=round(min(spent), 2),
+        us=round(float(np.median(spent[TOGETHER_ROWS])), 2),
+        least_us=round(min(spent[TOGETHER_ROWS]), 2),
+        record_us=round(float(np.median(spent[RECORD])), 2),
         bytes_each=round(index.nbytes / len(index), 1),
         load=round(os.getloadavg()[0], 1),
     )
@@ -184,7 +191,16 @@ def tables(costs: Sequence[Cost], found: Sequence[Found]) -> list[str]:
     )
     lines += ["### What a document costs", ""]
     return lines + table(
-        ("originals", "rules", "µs", "quickest call, µs", "planned, µs", "bytes each", "load"),
+        (
+            "originals",
+            "rules",
+            f"µs, {TOGETHER_ROWS:,} rows a call",
+            "quickest call, µs",
+            "planned, µs",
+            f"µs, {RECORD:,} rows a call",
+            "bytes each",
+            "load",
+        ),
         map(_cost_cells, costs),
     )
 
@@ -205,7 +221,7 @@ def _cost_cells(measured: Cost) -> list[str]:
     planned_us = (
         estimate_directed(rules_of(measured.rules), measured.originals).query_insert_ns / 1e3
     )
-    figures = (measured.us, measured.least_us, planned_us)
+    figures = (measured.us, measured.least_us, planned_us, measured.record_us)
     return [
         f"{measured.originals:,}",
         measured.rules,

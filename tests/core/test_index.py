@@ -423,7 +423,7 @@ def test_threads_and_sorted_probes_find_what_one_row_after_the_other_finds(
     Rows of many families, some within a call and some from calls before, have the same originals.
     """
     monkeypatch.setattr(parallel, "ROWS_MAX", rows_max)
-    monkeypatch.setattr(parallel, "SORTED_ROWS_MAX", rows_max)
+    monkeypatch.setattr(parallel, "TOGETHER_ROWS", rows_max)
     fingerprints, doubts, sketches = columns(crawl(random.Random(7), 4_000, 0xFFF_FFFF_00FF_FFFF))
     answers = []
     for threads, is_sorted in ((1, False), (2, False), (5, False), (1, True), (2, True)):

@@ -25,7 +25,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
-from math import ceil, comb, sqrt
+from math import ceil, comb, exp, sqrt
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from worker.core.permutation import Layout, nested, permuted, probed
@@ -52,8 +52,9 @@ TABLE_NS = 50.0  # an entry written
 FAR_BYTES = 4e9  # beyond it, all of that takes FAR times as long, and more in a hundred tables
 FAR = 2.0
 CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, others meanwhile
-# Processor time of a document in a directed search, judged and indexed: `make bench-rules`, whose
-# results have what is planned next to what was measured: .7 to 1.45 times as much. Processors
+# Processor time of a document in a directed search, judged and indexed, as many a call as an
+# archive, a start from the log and a worker that is behind have: `make bench-rules`, whose results
+# have what is planned next to what was measured: .7 to 1.45 times as much. Processors
 # differ more: one of 2017 with 8 MB of cache took 1.5 to 3 times as long.
 DIRECTED_PROBE_NS = 1.5  # a prefix made; all else of a probe is the lines of its bucket
 DIRECTED_LINE_NS = 10.0  # of entries, prefetched and compared
@@ -61,6 +62,11 @@ DIRECTED_CACHED_LINE_NS = 6.5
 DIRECTED_FAR_LINE_NS = 13.0  # of more than DIRECTED_FAR_BYTES: the page's place is far, too
 DIRECTED_FAR_BYTES = 1e9
 DIRECTED_TABLE_NS = 150.0  # an entry written, and room made for it
+# Where probes are sorted, which holds for the 16,384 rows a call that are planned for.
+SORTED_PROBE_NS = 14.0  # a prefix made and sorted
+SORTED_ENTRY_NS = 0.35
+SORTED_BUCKET_NS = 45.0  # a bucket found and written into planes, besides its lines
+SETTLE_NS = 3_500.0  # the rows of a call, compared with those before them
 DIRECTED_CACHED_BYTES = 38e6  # heads and filters that a core's caches keep, nearly all
 DIRECTED_FILTER_BYTES = 6.0
 DIRECTED_ENTRY_BYTES = 10.0
@@ -72,6 +78,9 @@ DIRECTED_BITS = 16, 26  # bounds of the bits of a bucket number
 # would grow into long buckets.
 WIDE_EXPECTED = 3_000_000
 QUERY_NS_MAX = 55_000.0  # beyond it an index has outgrown its rules: 18,000 documents/s on one core
+TOGETHER_ROWS = 1 << 14  # of a call, at most, that are searched together where probes are sorted
+ENTRIES_MIN = 32
+COMPARED_MIN = 45.0
 
 COPIES = 0.5  # of the documents of an archive
 # The memory of a task of `archive`, all of which `--task-memory` limits.
@@ -472,6 +481,25 @@ def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Pla
     return fitting([chosen, *others], memory_bytes)
 
 
+def are_sorted(rules: SearchRules, rows: int, entries: float, bits: int) -> bool:
+    """
+    Return whether a search of so many rows sorts their probes (`tables/sorted_probes.py`).
+
+    It does where buckets have ENTRIES_MIN entries and more, and all rows together would compare
+    each bucket COMPARED_MIN times with one. With fewer it takes longer than row by row: twice as
+    long with 1 M originals and 1,000 rows.
+
+    Args:
+        entries: of a bucket, on average.
+        bits: of a bucket number.
+
+    >>> [are_sorted(SearchRules(), rows, 150, 16) for rows in (200, 1_000)]
+    [False, True]
+    """
+    met = min(rows, TOGETHER_ROWS) * rules.patterns / (1 << bits)
+    return entries >= ENTRIES_MIN and entries * met >= COMPARED_MIN
+
+
 def estimate_directed(rules: SearchRules, documents: int) -> Plan[SearchRules]:
     """
     Estimate the cost of directed search for so many documents.
@@ -494,8 +522,16 @@ def estimate_directed(rules: SearchRules, documents: int) -> Plan[SearchRules]:
     line_ns = DIRECTED_CACHED_LINE_NS if is_cached else DIRECTED_LINE_NS
     if near_bytes > DIRECTED_FAR_BYTES:
         line_ns = DIRECTED_FAR_LINE_NS
-    probe_ns = DIRECTED_PROBE_NS + _lines(length) * line_ns
-    time = QUERY_NS + probes * probe_ns + rules.blocks * DIRECTED_TABLE_NS
+    lines_ns = _lines(length) * line_ns
+    probe_ns = DIRECTED_PROBE_NS + lines_ns
+    time = QUERY_NS + rules.blocks * DIRECTED_TABLE_NS
+    if are_sorted(rules, TOGETHER_ROWS, documents / buckets, bits):
+        met = TOGETHER_ROWS * rules.patterns / buckets  # probes of a bucket
+        buckets_each = (1 - exp(-met)) / met
+        probe_ns = SORTED_PROBE_NS + SORTED_ENTRY_NS * length
+        probe_ns += buckets_each * (SORTED_BUCKET_NS + lines_ns)
+        time += SETTLE_NS
+    time += probes * probe_ns
     return Plan(rules, documents, bits, probes * length, memory, time)
 
 

@@ -365,9 +365,7 @@ class OriginalStore:
                 return row
         return -1
 
-    def will_need(
-        self, record: Rows, rows: NDArray[np.int64], hashes: NDArray[np.uint64]
-    ) -> None:
+    def will_need(self, record: Rows, rows: NDArray[np.int64], hashes: NDArray[np.uint64]) -> None:
         """
         Prefetch the originals that the tables list under the digests, doc_ids and URLs of a
         record's rows.

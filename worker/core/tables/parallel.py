@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from worker.core.compiled import inner
 from worker.core.kernels import machine
 from worker.core.kernels.machine import WIDE_LANES, read64
+from worker.core.planner import TOGETHER_ROWS, are_sorted
 from worker.core.search import SearchRules
 from worker.core.tables import buckets, confirm
 from worker.core.tables.buckets import ONE
@@ -72,12 +73,6 @@ from worker.core.tables.sorted_probes import Sorting, search_sorted, sorting_for
 from worker.core.tables.turns import AHEAD, ask_patterns, prepare, probes_at, probes_end, turn_at
 
 ROWS_MAX = 1_024  # of a part: beyond it the second step would compare more than it saves
-SORTED_ROWS_MAX = 16_384  # of one whose probes are sorted
-# Probes are sorted where buckets have so many entries, and so many comparisons would be made with
-# each by all rows. With fewer it takes longer than row by row: twice as long with 1 M originals and
-# 1,000 rows. It pays earlier where the tables are larger than the caches of a processor.
-SORTED_ENTRIES_MIN = 32
-COMPARED_MIN = 45
 SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
 
 
@@ -285,7 +280,7 @@ class ParallelTables(DirectedTables):
         self.is_sorted: bool | None = None  # whether probes are sorted; None: where it pays
         self.outside: Sequence[Candidates] = ()  # of the next call's rows
         self._scratches: list[Scratch] = []
-        rows_max = max(ROWS_MAX, SORTED_ROWS_MAX)
+        rows_max = max(ROWS_MAX, TOGETHER_ROWS)
         self._notes = (
             np.empty((rows_max, int(confirm.RANKS_MAX)), np.uint64),
             np.empty(rows_max, np.int64),
@@ -311,7 +306,7 @@ class ParallelTables(DirectedTables):
         self._hold(first_row, ranks[begin:], mode)
         fingerprints, doubts = held
         part = Part(begin, fingerprints, doubts, ranks, self._listed, *self._notes)
-        part_rows = SORTED_ROWS_MAX if is_sorted else ROWS_MAX
+        part_rows = TOGETHER_ROWS if is_sorted else ROWS_MAX
         for first in range(begin, len(ranks), part_rows):
             end = min(first + part_rows, len(ranks))
             part = part._replace(first=first)
@@ -341,7 +336,7 @@ class ParallelTables(DirectedTables):
         counts = [np.zeros(1, np.int64)]
         found = [np.empty(0, np.uint64)]
         is_sorted = self._is_sorted(count)
-        part_rows = SORTED_ROWS_MAX if is_sorted else ROWS_MAX
+        part_rows = TOGETHER_ROWS if is_sorted else ROWS_MAX
         for first in range(0, count, part_rows):
             end = min(first + part_rows, count)
             part = part._replace(first=first)
@@ -356,10 +351,9 @@ class ParallelTables(DirectedTables):
         """Return whether so many rows are searched with their probes sorted."""
         if self.is_sorted is not None:
             return self.is_sorted
-        buckets = 1 << self.memory.bits
-        probes = min(rows, SORTED_ROWS_MAX) * self.memory.patterns
-        entries = self.stores[0].entries / self.memory.tables / buckets
-        return entries >= SORTED_ENTRIES_MIN and entries * probes >= COMPARED_MIN * buckets
+        bits = self.memory.bits
+        entries = self.stores[0].entries / (self.memory.tables << bits)
+        return are_sorted(self._rules, rows, entries, bits)
 
     def _search(self, part: Part, end: int, *, is_sorted: bool) -> None:
         """Search the rows of a part, each thread as many; this one takes the first of them."""
