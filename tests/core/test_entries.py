@@ -15,10 +15,10 @@ from numba import njit
 from tests.core.test_index import LIVE, RULES, columns, crawl
 from worker.core.definition import MULTIPLIER
 from worker.core.index import SearchIndex
-from worker.core.kernels import machine
-from worker.core.kernels.machine import (
+from worker.core.kernels import nearness
+from worker.core.kernels.machine import SLACK
+from worker.core.kernels.nearness import (
     PLANE_LANES,
-    SLACK,
     planes_within,
     put_planes,
     wide_lanes_behind,
@@ -107,7 +107,7 @@ def compiled(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Any], Near]:
     """What compiles an instruction that compares eight numbers, with vectors of either length."""
-    monkeypatch.setattr(machine, "has_512_bits", lambda: request.param)
+    monkeypatch.setattr(nearness, "has_512_bits", lambda: request.param)
 
     def kernel_of(instruction: Any) -> Near:
         @njit

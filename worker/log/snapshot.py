@@ -30,11 +30,12 @@ from numpy.typing import NDArray
 
 from worker.errors import RecordError, RestoreError, StopError
 from worker.log.columns import Memory, anonymous
+from worker.log.coverage import Coverage
 from worker.log.judge import JUDGEMENT_COLUMNS, JudgedRows, Judgements
 from worker.log.originals import BY_ROW, OriginalStore
 from worker.log.outside import Outside
 from worker.log.record import LogRecord, Source, Span, decode
-from worker.log.replica import Coverage, Pending, Replica
+from worker.log.replica import Pending, Replica
 from worker.log.rules import Base, Definition, LogDefinition
 from worker.log.snapshot_schema import (
     ARRAYS,

@@ -42,14 +42,13 @@ from __future__ import annotations
 import functools
 import inspect
 import mmap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
 from numba.np import arrayobj
 
 from worker.core.compiled import fused
@@ -60,11 +59,6 @@ SLACK = 128
 BYTE_LANES = 32  # bytes of a page compared at once
 STRING_LANES = 64  # bytes of JSON copied, or digits decoded, at once
 CODES_END = 0x2100  # behind the punctuation of all scripts
-WIDE_LANES = 8  # numbers of 48 bits compared at once
-WIDE_SPARE = 16  # bytes of a vector beyond those numbers
-PLANE_LANES = 32  # numbers of 48 bits of which planes are made
-# Numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128.
-NUMBER_LANES = 16
 
 PLACE = object()
 ANY = object()
@@ -73,7 +67,7 @@ _BYTE = ir.IntType(8)
 _NUMBER = ir.IntType(32)
 _WORD = ir.IntType(64)
 _intrinsic: Any = extending.intrinsic
-_library: Any = cgutils
+library: Any = cgutils
 
 
 def instruction(returns: Any, *operands: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -263,7 +257,7 @@ def copy_bytes(builder: Any, source: Any, out: Any, count: Any) -> None:
     `copy_bytes(array, byte, out, out_byte, count)`: copies `count` bytes, and writes none after
     them.
     """
-    _library.raw_memcpy(builder, out, source, count, 1)
+    library.raw_memcpy(builder, out, source, count, 1)
 
 
 # ---- texts: 64 bytes or 16 code points at once
@@ -582,14 +576,15 @@ def viewer(
 # elements.
 
 
-def _element(builder: Any, bits: int, address: Any, position: Any) -> Any:
+def element(builder: Any, bits: int, address: Any, position: Any) -> Any:
+    """Return a pointer to an element of a column."""
     return builder.gep(builder.inttoptr(address, ir.IntType(bits).as_pointer()), [position])
 
 
 def _reader(kind: Any) -> Any:
     @instruction(kind, types.int64, types.int64)
     def read(builder: Any, address: Any, position: Any) -> Any:
-        return builder.load(_element(builder, kind.bitwidth, address, position))
+        return builder.load(element(builder, kind.bitwidth, address, position))
 
     return read
 
@@ -597,7 +592,7 @@ def _reader(kind: Any) -> Any:
 def _writer(kind: Any) -> Any:
     @instruction(types.void, types.int64, types.int64, kind)
     def write(builder: Any, address: Any, position: Any, value: Any) -> None:
-        builder.store(value, _element(builder, kind.bitwidth, address, position))
+        builder.store(value, element(builder, kind.bitwidth, address, position))
 
     return write
 
@@ -605,9 +600,9 @@ def _writer(kind: Any) -> Any:
 def _mover(bits: int) -> Any:
     @instruction(types.void, types.int64, types.int64, types.int64, types.int64)
     def move(builder: Any, address: Any, target: Any, source: Any, count: Any) -> None:
-        target_place = _element(builder, bits, address, target)
-        source_place = _element(builder, bits, address, source)
-        _library.raw_memmove(builder, target_place, source_place, count, bits // 8)
+        target_place = element(builder, bits, address, target)
+        source_place = element(builder, bits, address, source)
+        library.raw_memmove(builder, target_place, source_place, count, bits // 8)
 
     return move
 
@@ -615,9 +610,9 @@ def _mover(bits: int) -> Any:
 def _prefetcher(locality: int) -> Any:
     @instruction(types.void, types.int64, types.int64)
     def prefetch_(builder: Any, address: Any, byte: Any) -> None:
-        pointer = _element(builder, 8, address, byte)
+        pointer = element(builder, 8, address, byte)
         shape = ir.FunctionType(ir.VoidType(), (pointer.type, _NUMBER, _NUMBER, _NUMBER))
-        function = _library.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        function = library.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
         builder.call(function, (pointer, _NUMBER(0), _NUMBER(locality), _NUMBER(1)))  # read, data
 
     return prefetch_
@@ -652,176 +647,8 @@ def will_need(builder: Any, address: Any, size: Any) -> None:
     page = builder.and_(address, _WORD(-mmap.PAGESIZE))
     size = builder.sub(builder.add(address, size), page)
     shape = ir.FunctionType(_NUMBER, (_WORD, _WORD, _NUMBER))
-    function = _library.get_or_insert_function(builder.module, shape, "madvise")
+    function = library.get_or_insert_function(builder.module, shape, "madvise")
     builder.call(function, (page, size, _NUMBER(mmap.MADV_WILLNEED)))
-
-
-def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
-    """Return which lanes differ from a number in at most `limit` bits, as the bits of a uint32."""
-    lanes = held.type.count
-    width = held.type.element.width
-    shape = ir.FunctionType(held.type, (held.type,))
-    count = _library.get_or_insert_function(builder.module, shape, f"llvm.ctpop.v{lanes}i{width}")
-    differing = builder.call(count, (builder.xor(held, everywhere(builder, value, held.type)),))
-    # Unsigned, it takes two instructions more before AVX-512; no number here is that large.
-    near = builder.icmp_signed("<=", differing, everywhere(builder, limit, held.type))
-    return builder.zext(builder.bitcast(near, ir.IntType(lanes)), _NUMBER)
-
-
-@instruction(types.uint32, types.int64, types.int64, types.uint32, types.uint32)
-def lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
-    """
-    `lanes_within(address, position, value, limit)`: which of 16 numbers are near, as the bits of a
-    uint32.
-
-    Bit i is set when element `position + i` and `value` differ in at most `limit` bits; all are
-    uint32. It always reads 16 elements, even if the column is shorter.
-    """
-    return _near(
-        builder,
-        vector(builder, _element(builder, 32, address, position), 32, NUMBER_LANES),
-        value,
-        limit,
-    )
-
-
-def has_512_bits() -> bool:
-    """
-    Return whether kernels are compiled for vectors of 512 bits.
-
-    The features of numba's target decide. It has none if NUMBA_CPU_FEATURES is empty, whatever
-    NUMBA_CPU_NAME says.
-    """
-    return "+avx512bw" in cpu_target.target_context.codegen().magic_tuple()[2]
-
-
-def _wide_lanes(builder: Any, begin: Any, skipped: int, value: Any, limit: Any) -> Any:
-    """
-    Return which of 8 numbers of 48 bits are near: those at `begin`, or so many bytes behind it.
-
-    A vector of 512 bits holds all of them. Shorter ones are filled by loads of 16 bytes, two
-    numbers each. One longer load takes a quarter more time, because its bytes must cross the halves
-    of a vector.
-    """
-    if has_512_bits():
-        held = vector(builder, begin, 8, 8 * WIDE_LANES)
-        firsts = [skipped + 6 * lane for lane in range(WIDE_LANES)]
-        return builder.zext(_near(builder, _spread(builder, held, firsts), value, limit), _WORD)
-    # Two numbers are 12 of 16 bytes. If bytes before may be read, none behind them is.
-    early = 4 if skipped else 0
-    firsts = [early, early + 6, early + 16, early + 22]
-    found = _WORD(0)
-    for first in range(0, WIDE_LANES, 4):
-        low, high = (
-            vector(builder, builder.gep(begin, [_WORD(skipped + 6 * lane - early)]), 8, 16)
-            for lane in (first, first + 2)
-        )
-        held = builder.shuffle_vector(low, high, _order(range(32)))
-        near = _near(builder, _spread(builder, held, firsts), value, limit)
-        found = builder.or_(found, builder.shl(builder.zext(near, _WORD), _WORD(first)))
-    return found
-
-
-def _spread(builder: Any, held: Any, firsts: Sequence[int]) -> Any:
-    """Return the 48-bit numbers that begin at these bytes of a vector, as 64-bit numbers."""
-    # Byte `count` is the first of the shuffle's second vector, which is zeros.
-    count = held.type.count
-    order = _order(first + byte if byte < 6 else count for first in firsts for byte in range(8))
-    shuffled = builder.shuffle_vector(held, same(held, 0), order)
-    return builder.bitcast(shuffled, ir.VectorType(_WORD, len(firsts)))
-
-
-def _order(numbers: Iterable[int]) -> Any:
-    chosen = list(numbers)
-    return ir.Constant(ir.VectorType(_NUMBER, len(chosen)), chosen)
-
-
-@instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
-def wide_lanes_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
-    """
-    `wide_lanes_within(address, position, value, limit)`: which of 8 numbers of 48 bits are near, as
-    the bits of a uint64.
-
-    The numbers lie side by side, six bytes each. At most 64 bytes are read from the first one on.
-    """
-    begin = _element(builder, 8, address, builder.mul(position, _WORD(6)))
-    return _wide_lanes(builder, begin, 0, value, limit)
-
-
-@instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
-def wide_lanes_behind(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
-    """
-    `wide_lanes_behind(address, position, value, limit)`: the same, but it reads up to 16 bytes
-    before the first number, and none behind the last one.
-    """
-    begin = builder.sub(builder.mul(position, _WORD(6)), _WORD(WIDE_SPARE))
-    return _wide_lanes(builder, _element(builder, 8, address, begin), WIDE_SPARE, value, limit)
-
-
-@instruction(types.uint64, types.int64, types.int64, types.uint64, types.uint64)
-def words_within(builder: Any, address: Any, position: Any, value: Any, limit: Any) -> Any:
-    """`words_within(address, position, value, limit)`: the same of 8 numbers of 64 bits."""
-    held = vector(builder, _element(builder, 64, address, position), 64, WIDE_LANES)
-    return builder.zext(_near(builder, held, value, limit), _WORD)
-
-
-@instruction(types.void, types.int64, types.int64)
-def put_planes(builder: Any, source: Any, out: Any) -> None:
-    """
-    `put_planes(source, out)`: write the planes of 32 numbers of 48 bits from one address to
-    another: the lowest four bits of all of them, a byte each, the next four, and so on.
-
-    The numbers lie side by side, six bytes each; PLANE_BYTES are written.
-    """
-    place = builder.inttoptr(source, _BYTE.as_pointer())
-    target = builder.inttoptr(out, _BYTE.as_pointer())
-    parts = [vector(builder, builder.gep(place, [_WORD(16 * at)]), 16, 8) for at in range(12)]
-    for third in range(3):
-        eights = [
-            _third(builder, parts[3 * number : 3 * number + 3], third)
-            for number in range(PLANE_LANES // 8)
-        ]
-        halves = [
-            builder.shuffle_vector(low, high, _order(range(16)))
-            for low, high in (eights[:2], eights[2:])
-        ]
-        whole = builder.shuffle_vector(*halves, _order(range(PLANE_LANES)))
-        for half in range(2):
-            shifted = builder.lshr(whole, same(whole, 8 * half))
-            plane = builder.trunc(shifted, ir.VectorType(_BYTE, PLANE_LANES))
-            at = PLANE_LANES * (2 * third + half)
-            store(builder, plane, builder.gep(target, [_WORD(at)]))
-
-
-def _third(builder: Any, parts: Sequence[Any], third: int) -> Any:
-    """Return the lowest, middle or highest 16 bits of eight numbers that lie in three vectors."""
-    wanted = [3 * lane + third for lane in range(8)]  # of the 24 elements
-    of_two = builder.shuffle_vector(*parts[:2], _order(min(at, 15) for at in wanted))
-    order = _order(lane if at < 16 else at - 8 for lane, at in enumerate(wanted))
-    return builder.shuffle_vector(of_two, parts[2], order)
-
-
-@instruction(types.uint64, types.int64, types.uint64, types.uint64)
-def planes_within(builder: Any, address: Any, value: Any, limit: Any) -> Any:
-    """
-    `planes_within(address, value, limit)`: which of 32 numbers of 48 bits are near, by their
-    planes, as the bits of a uint64.
-
-    Bit i is set when number i and `value` differ in at most `limit` bits.
-    """
-    place = builder.inttoptr(address, _BYTE.as_pointer())
-    lanes = ir.VectorType(_BYTE, PLANE_LANES)
-    shape = ir.FunctionType(lanes, (lanes,))
-    name = f"llvm.ctpop.v{PLANE_LANES}i8"
-    count = _library.get_or_insert_function(builder.module, shape, name)
-    differing = ir.Constant(lanes, [0] * PLANE_LANES)
-    for plane in range(6):
-        held = vector(builder, builder.gep(place, [_WORD(PLANE_LANES * plane)]), 8, PLANE_LANES)
-        wanted = builder.trunc(builder.lshr(value, _WORD(8 * plane)), _BYTE)
-        unlike = builder.xor(held, everywhere(builder, wanted, lanes))
-        differing = builder.add(differing, builder.call(count, (unlike,)))
-    limits = everywhere(builder, builder.trunc(limit, _BYTE), lanes)
-    return bits_of(builder, builder.icmp_signed("<=", differing, limits))
 
 
 @fused

@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 
 from worker.core import search
 from worker.core.compiled import fused, inner
-from worker.core.kernels.machine import WIDE_LANES, read32, read64, write64
+from worker.core.kernels.machine import read32, read64, write64
+from worker.core.kernels.nearness import WIDE_LANES
 from worker.core.search import BITS as BITS_ALL
 from worker.core.search import SearchRules
 from worker.core.tables import buckets, confirm

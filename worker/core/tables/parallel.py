@@ -43,7 +43,8 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import inner
 from worker.core.kernels import machine
-from worker.core.kernels.machine import WIDE_LANES, read64
+from worker.core.kernels.machine import read64
+from worker.core.kernels.nearness import WIDE_LANES, words_within
 from worker.core.planner import TOGETHER_ROWS, are_sorted
 from worker.core.search import SearchRules
 from worker.core.tables import buckets, confirm
@@ -175,7 +176,7 @@ def join_earlier(memory: DirectedMemory, part: Part, i: int, count: int, first_r
     limit = np.uint64(memory.distance_max)
     turn = turn_at(memory, signed(i))
     for begin in range(0, count, WIDE_LANES):
-        near = machine.words_within(part.news.ctypes.data, signed(begin), fingerprint, limit)
+        near = words_within(part.news.ctypes.data, signed(begin), fingerprint, limit)
         while near:
             number = begin + signed(machine.trailing_zeros(near))
             near &= near - ONE

@@ -27,12 +27,17 @@ import numpy as np
 from worker.core.compiled import fused, inner
 from worker.core.kernels import machine
 from worker.core.kernels.machine import (
-    WIDE_LANES,
     popcount,
     prefetch,
     prefetch_many,
     read64,
     write64,
+)
+from worker.core.kernels.nearness import (
+    WIDE_LANES,
+    WIDE_SPARE,
+    wide_lanes_behind,
+    wide_lanes_within,
 )
 from worker.core.tables.buckets import ONE, count_of, start_of
 from worker.core.tables.entries import FILTER_MASK, ZERO, filter_at
@@ -102,7 +107,7 @@ def ask_short(view: View, probe: np.uint64) -> None:
         prefetch(begin, signed(128))
     if view.vectors > 3:
         prefetch(begin, signed(192))
-    prefetch(begin, VECTOR_BYTES * view.vectors + signed(machine.WIDE_SPARE - 1))
+    prefetch(begin, VECTOR_BYTES * view.vectors + signed(WIDE_SPARE - 1))
 
 
 @fused
@@ -131,7 +136,7 @@ def ask_long(view: View, probe: np.uint64) -> None:
     head = read64(view.heads, bucket_in(probe))
     begin = view.filters + 6 * start_of(head)
     entries = max(LONG_ROUND, count_of(head))
-    end = begin + 6 * entries + signed(machine.WIDE_SPARE)
+    end = begin + 6 * entries + signed(WIDE_SPARE)
     line = begin & ~signed(63)
     while line < end:
         prefetch_many(line, signed(0))
@@ -158,7 +163,7 @@ def lanes_near(
 ) -> np.uint64:
     """Return which entries of one vector are near: bit i stands for entry `position` + i."""
     first = WIDE_LANES * number
-    lanes: np.uint64 = machine.wide_lanes_within(filters, position + first, wanted, left)
+    lanes: np.uint64 = wide_lanes_within(filters, position + first, wanted, left)
     return lanes << np.uint64(first)
 
 
@@ -171,7 +176,7 @@ def last_near(
     enough to end with the bucket, and nothing behind the bucket is read.
     """
     first = min(WIDE_LANES * number, max(rest, READ_MIN) - WIDE_LANES)
-    lanes: np.uint64 = machine.wide_lanes_behind(filters, position + first, wanted, left)
+    lanes: np.uint64 = wide_lanes_behind(filters, position + first, wanted, left)
     return lanes << np.uint64(first)
 
 

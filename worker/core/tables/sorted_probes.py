@@ -50,12 +50,9 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import inner
 from worker.core.kernels.machine import (
-    PLANE_LANES,
-    planes_within,
     popcount,
     prefetch,
     prefetch_many,
-    put_planes,
     read16,
     read32,
     read64,
@@ -63,6 +60,7 @@ from worker.core.kernels.machine import (
     write32,
     write64,
 )
+from worker.core.kernels.nearness import PLANE_LANES, planes_within, put_planes
 from worker.core.search import SearchRules
 from worker.core.tables import confirm
 from worker.core.tables.buckets import ONE, count_of, start_of
@@ -123,7 +121,7 @@ def sorting_for(rules: SearchRules, rows: int) -> Sorting:
     )
 
 
-class Share(NamedTuple):
+class SearchedRows(NamedTuple):
     """The rows of a part that one thread searches, `begin` to `end` - 1 of the call."""
 
     part: Part
@@ -134,25 +132,25 @@ class Share(NamedTuple):
 
 @inner
 def rank_waiting(
-    memory: DirectedMemory, view: View, share: Share, table: int, waiting: int
+    memory: DirectedMemory, view: View, searched: SearchedRows, table: int, waiting: int
 ) -> None:
     """Let the entries that wait join the candidates of their rows, those that are alike enough."""
-    part = share.part
+    part = searched.part
     name_rows(memory, view, table, signed(0), waiting)
     for number in range(waiting):
-        i = share.begin + signed(read32(share.sorting.rows.ctypes.data, number))
+        i = searched.begin + signed(read32(searched.sorting.rows.ctypes.data, number))
         take_kept(memory, part, i)
         rank_entry(memory, view, number, part.doubts[i])
         part.counts[i - part.first] = memory.rank_count
 
 
 @inner
-def find_equal(memory: DirectedMemory, view: View, share: Share) -> None:
+def find_equal(memory: DirectedMemory, view: View, searched: SearchedRows) -> None:
     """Look up the first probe of each row, and note the rows that need no other."""
-    part, sorting, begin = share.part, share.sorting, share.begin
+    part, sorting, begin = searched.part, searched.sorting, searched.begin
     probes = sorting.probes.ctypes.data
     below = TOP - read64(memory.widths, signed(0))
-    count = share.end - begin
+    count = searched.end - begin
     for row in range(count):
         own = arranged(memory, signed(0), part.fingerprints[begin + row])
         bucket = bucket_of(memory, signed(0), own)
@@ -171,7 +169,7 @@ def find_equal(memory: DirectedMemory, view: View, share: Share) -> None:
             continue
         for number in range(waiting):
             write32(sorting.rows.ctypes.data, signed(number), np.uint32(row))
-        rank_waiting(memory, view, share, signed(0), waiting)
+        rank_waiting(memory, view, searched, signed(0), waiting)
         if part.counts[i - part.first]:
             take_kept(memory, part, i)
             best = confirm.confirm(memory, i)
@@ -181,15 +179,15 @@ def find_equal(memory: DirectedMemory, view: View, share: Share) -> None:
 
 
 @inner
-def make_probes(memory: DirectedMemory, share: Share, table: int) -> int:
+def make_probes(memory: DirectedMemory, searched: SearchedRows, table: int) -> int:
     """Write the probes of all rows in a table, but for their first ones; return how many."""
-    part, sorting, begin = share.part, share.sorting, share.begin
+    part, sorting, begin = searched.part, searched.sorting, searched.begin
     made = sorting.probes.ctypes.data
     first = signed(table == 0)  # of the patterns; the one before it has been looked up
     total = signed(0)
     width = read64(memory.widths, table)
-    for i in range(begin, share.end):
-        if i + LEAD < share.end:
+    for i in range(begin, searched.end):
+        if i + LEAD < searched.end:
             ask_patterns(memory, part.doubts[i + LEAD])
         row = i - begin
         if sorting.is_done[row]:
@@ -249,7 +247,7 @@ def sort_probes(
 def compare_probe(
     memory: DirectedMemory,
     view: View,
-    share: Share,
+    searched: SearchedRows,
     table: int,
     number: int,
     position: int,
@@ -260,7 +258,7 @@ def compare_probe(
     Compare a probe with the `count` entries from a position on, of which there are planes; return
     how many entries wait now.
     """
-    sorting = share.sorting
+    sorting = searched.sorting
     below = TOP - read64(memory.widths, table)
     probe = read64(sorting.probes.ctypes.data, number)
     row = signed(probe & ROW_MASK)
@@ -282,7 +280,7 @@ def compare_probe(
                 write32(sorting.rows.ctypes.data, waiting, np.uint32(row))
                 waiting = put_found(view, waiting, position + lane, flipped | difference)
     if waiting > FOUND_MAX:
-        rank_waiting(memory, view, share, table, waiting)
+        rank_waiting(memory, view, searched, table, waiting)
         return signed(0)
     return waiting
 
@@ -291,7 +289,7 @@ def compare_probe(
 def search_bucket(
     memory: DirectedMemory,
     view: View,
-    share: Share,
+    searched: SearchedRows,
     table: int,
     head: np.uint64,
     first: int,
@@ -307,7 +305,7 @@ def search_bucket(
     ahead = view.filters + 6 * position + LEAD_BYTES
     for byte in range(0, 6 * count, 64):
         prefetch_many(ahead, signed(byte))
-    planes = share.sorting.planes.ctypes.data
+    planes = searched.sorting.planes.ctypes.data
     while count > 0:
         together = min(count, ENTRIES_MAX)
         begin = view.filters + 6 * position
@@ -315,7 +313,7 @@ def search_bucket(
             put_planes(begin + 6 * lanes, planes + 6 * lanes)
         for number in range(first, last):
             waiting = compare_probe(
-                memory, view, share, table, signed(number), position, together, waiting
+                memory, view, searched, table, signed(number), position, together, waiting
             )
         position += together
         count -= together
@@ -323,10 +321,10 @@ def search_bucket(
 
 
 @inner
-def search_table(memory: DirectedMemory, view: View, share: Share, table: int) -> None:
+def search_table(memory: DirectedMemory, view: View, searched: SearchedRows, table: int) -> None:
     """Let what all rows find in a table join their candidates."""
-    sorting = share.sorting
-    total = make_probes(memory, share, table)
+    sorting = searched.sorting
+    total = make_probes(memory, searched, table)
     lower = signed(memory.bits) >> 1
     upper = signed(memory.bits) - lower
     # Of a prefix, the bits below those of its bucket's number.
@@ -348,9 +346,9 @@ def search_table(memory: DirectedMemory, view: View, share: Share, table: int) -
             last = signed(read64(ends, signed(bucket)))
             if first < last:
                 head = read64(heads, signed(bucket))
-                waiting = search_bucket(memory, view, share, table, head, first, last, waiting)
+                waiting = search_bucket(memory, view, searched, table, head, first, last, waiting)
             first = last
-    rank_waiting(memory, view, share, table, waiting)
+    rank_waiting(memory, view, searched, table, waiting)
 
 
 @kernel
@@ -361,10 +359,10 @@ def search_sorted(block: Block, part: Part, sorting: Sorting, begin: int, end: i
     """
     memory: DirectedMemory = block[0]
     view = view_of(memory)
-    share = Share(part, sorting, signed(begin), signed(end))
-    find_equal(memory, view, share)
+    searched = SearchedRows(part, sorting, signed(begin), signed(end))
+    find_equal(memory, view, searched)
     for table in range(memory.tables):
-        search_table(memory, view, share, signed(table))
+        search_table(memory, view, searched, signed(table))
     for i in range(begin, end):
         if i + LEAD < end:
             take_kept(memory, part, i + LEAD)

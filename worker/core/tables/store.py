@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.core.kernels.machine import NUMBER_LANES, WIDE_LANES
+from worker.core.kernels.nearness import NUMBER_LANES, WIDE_LANES
 from worker.core.tables.buckets import COUNT_MASK, PACE_SHIFT, START_SHIFT, lay_out, sweep_now
 from worker.core.tables.columns import MappedColumn
 from worker.core.tables.memory import INSERT_GIVEN, Store, TableMemory

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from worker.core.compiled import inner
 from worker.core.kernels import machine
-from worker.core.kernels.machine import NUMBER_LANES, popcount, prefetch, read32, read64, write64
+from worker.core.kernels.machine import popcount, prefetch, read32, read64, write64
+from worker.core.kernels.nearness import NUMBER_LANES, lanes_within
 from worker.core.tables import buckets, confirm
 from worker.core.tables.buckets import count_of, head_of, start_of
 from worker.core.tables.memory import ExactMemory, Store, signed
@@ -40,7 +41,7 @@ def scan(
     filters = store.filters
     position = start
     while position < end:
-        near = machine.lanes_within(filters, position, own, limit)
+        near = lanes_within(filters, position, own, limit)
         position += NUMBER_LANES
         while near:
             place = position - NUMBER_LANES + signed(machine.trailing_zeros(near))
