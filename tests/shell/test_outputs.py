@@ -228,9 +228,13 @@ def test_a_file_that_others_always_remove_is_given_up(
 
 
 def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """No folder, or a folder itself."""
-    for place in (tmp_path / "none" / "out", tmp_path):
-        with pytest.raises(StopError, match=f"cannot write {place}: "), written(place):
+    """With what to do: no folder, a folder itself, a name that is too long."""
+    for place, why in (
+        (tmp_path / "none" / "out", f"there is no folder {tmp_path / 'none'}, make it first"),
+        (tmp_path, "it is a folder, name a file in it"),
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
+        with pytest.raises(StopError, match=f"cannot write {place}: {why}"), written(place):
             pass
 
 

@@ -5,7 +5,6 @@ pairs of them, tables and plots.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
@@ -27,8 +26,8 @@ from worker.errors import StopError
 from worker.report.answers import ReadText, text_of
 from worker.settings import Settings
 from worker.shell.files.apart import FileDocuments, told
-from worker.shell.files.outputs import written
-from worker.shell.files.places import descriptor_of, path_of, shown_input
+from worker.shell.files.outputs import check_writable, written
+from worker.shell.files.places import shown_input
 from worker.shell.files.unpacked import opened_unpacked
 
 ALL_KINDS = "all"  # under this name the scores of all kinds together are shown
@@ -261,18 +260,7 @@ def check_plot(path: Path | None) -> None:
     if ending and ending.lower() not in endings:
         known = ", ".join(f".{name}" for name in sorted(endings))
         raise StopError(f"cannot write {path}: matplotlib draws {known}, not .{ending}")
-    local = path_of(path)
-    if local is None or descriptor_of(path) is not None:
-        return
-    if local.exists() and not local.is_file():
-        if local.is_dir():
-            raise StopError(f"cannot write {path}: it is a folder")
-        return  # a device or a pipe is written to as it is
-    folder = local.resolve().parent
-    if not folder.is_dir():
-        raise StopError(f"cannot write {path}: there is no folder {folder}")
-    if not os.access(folder, os.W_OK):
-        raise StopError(f"cannot write {path}: no permission to write to {folder}")
+    check_writable(path)
 
 
 @contextmanager

@@ -668,5 +668,6 @@ def _check(documents: int, memory_bytes: float | None) -> None:
         raise ValueError(f"documents must be 1 to 2^40, got {documents}")
     if memory_bytes is not None and memory_bytes < MEMORY_MIN:
         raise ValueError(
-            f"memory must be at least {MEMORY_MIN} bytes, got {memory_bytes}: heads alone take more"
+            f"memory must be at least {MEMORY_MIN} bytes, got {memory_bytes}: "
+            "an empty index takes more"
         )

@@ -68,7 +68,33 @@ def written(name: str | Path) -> Iterator[BinaryIO]:
             with _in_place(path) if descriptor is None else _duplicate(descriptor) as stream:
                 yield stream
         except OSError as error:
+            check_writable(name)
             raise StopError(f"cannot write {name}: {error.strerror or error}") from error
+
+
+def check_writable(name: str | Path) -> None:
+    """
+    Raise StopError if an output cannot be written here, as far as that is told beforehand.
+
+    Commands that compute for hours call it first; `written` says the same at the end.
+    """
+    path = path_of(name)
+    if path is None or descriptor_of(name) is not None:
+        return
+    try:
+        is_folder = path.is_dir()
+        is_other = path.exists() and not path.is_file()
+        folder = path.resolve().parent
+    except OSError:  # a name that is too long, say: who writes says it
+        return
+    if is_folder:
+        raise StopError(f"cannot write {name}: it is a folder, name a file in it")
+    if is_other:
+        return  # a device or a pipe is written to as it is
+    if not folder.is_dir():
+        raise StopError(f"cannot write {name}: there is no folder {folder}, make it first")
+    if not os.access(folder, os.W_OK):
+        raise StopError(f"cannot write {name}: no permission to write to {folder}, name another")
 
 
 @contextmanager
