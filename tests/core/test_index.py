@@ -428,7 +428,9 @@ def test_threads_and_sorted_probes_find_what_one_row_after_the_other_finds(
     answers = []
     for threads, is_sorted in ((1, False), (2, False), (5, False), (1, True), (2, True)):
         column: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH)
-        index = SearchIndex(rules, sketches=column)
+        # Wide blocks get 2^17 buckets: an odd number of bits is halved, too.
+        documents = 1_500_000 if rules.block_bits > 16 else 0
+        index = SearchIndex(rules, documents, column)
         index.threads = threads
         assert isinstance(index.tables, parallel.ParallelTables)
         index.tables.is_sorted = is_sorted
@@ -442,6 +444,36 @@ def test_threads_and_sorted_probes_find_what_one_row_after_the_other_finds(
     of_one = {begin: judged for _, begin, judged in answers[:5]}
     assert all((judged == of_one[begin]).all() for _, begin, judged in answers)
     assert 500 < np.count_nonzero(np.hstack(list(of_one.values()))[0] >= 0) < 3_500
+
+
+def test_a_part_in_which_many_rows_are_near_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Of 3,000 pages of one template each becomes an original, as one row after the other: the part
+    ends where more pairs were near than are worth comparing, and the others are searched anew.
+    """
+    dice = np.random.default_rng(5)
+    flips = np.uint64(1) << dice.integers(0, 64, (2, 3_000), dtype=np.uint64)
+    fingerprints = np.uint64(0x1234_5678_9ABC_DEF0) ^ flips[0] ^ flips[1]
+    sketches = dice.integers(0, 2**64, (3_000, 8), dtype=np.uint64)
+    ends = []
+    real = parallel.ParallelTables._settle
+
+    def settle(tables: parallel.ParallelTables, *given: Any) -> int:
+        ends.append(real(tables, *given))
+        return ends[-1]
+
+    monkeypatch.setattr(parallel.ParallelTables, "_settle", settle)
+    answers = []
+    for is_sorted in (False, True):
+        index = SearchIndex(SearchRules())
+        assert isinstance(index.tables, parallel.ParallelTables)
+        index.tables.is_sorted = is_sorted
+        doubts = np.zeros(3_000, np.uint64)
+        answers.append(index.match_or_insert(fingerprints, doubts, sketches, 0))
+        index.check()
+    assert answers[0].new > 2_900
+    assert all(map(np.array_equal, *answers))
+    assert 1_024 < ends[0] < 3_000 == ends[-1]
 
 
 class _Scratch(parallel.Scratch):

@@ -19,6 +19,7 @@ from tests.log.test_replica import MARKS, SOURCE, agree, definition, packed
 from tests.log.test_snapshot import LOG, to_bytes
 from tests.log.test_turns import _row
 from tests.oracle import Oracle
+from worker.core import planner
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
 from worker.core.tables.parallel import Candidates
@@ -114,6 +115,7 @@ def history(drawn: list[tuple[int, int, int, RowKind, int, int]]) -> list[Row]:
     st.sampled_from([1, 3, 13]),
     st.sets(st.integers(1, 40), max_size=5),
     st.integers(1, 3),
+    st.booleans(),
 )
 def test_legs_change_no_verdict(
     drawn: list[tuple[int, int, int, RowKind, int, int]],
@@ -123,17 +125,22 @@ def test_legs_change_no_verdict(
     rows_of: int,
     legs: set[int],
     slices: int,
+    is_sorted: bool,
 ) -> None:
     """
     With crowded prefixes, families, deletions, new versions, redeliveries, short texts and thin
-    pages of one host, however the history is cut into legs and what is outside into slices.
+    pages of one host, however the history is cut into legs and what is outside into slices, and
+    whether probes are sorted or not.
     """
     patterns, look_min = looked_up
     search = SearchRules(
         patterns=patterns, look_min=look_min, prefix_max=prefix_max, similarity_min=similarity
     )
     of = definition(Retention(), search)
-    agree(*judged_in_legs(of, history(drawn), rows_of, legs, slices), SOURCE, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "ENTRIES_MIN", 0 if is_sorted else 1 << 32)
+        patch.setattr(planner, "COMPARED_MIN", 0.0)
+        agree(*judged_in_legs(of, history(drawn), rows_of, legs, slices), SOURCE, 0)
 
 
 @pytest.mark.parametrize("mode", ["directed", "exact"])

@@ -104,3 +104,16 @@ def test_what_ends_a_log_is_said_when_all_before_it_is_applied() -> None:
     with pytest.raises(StopError, match="start the newer version"):
         replica.read_together(entries[2:])
     assert replica.next_offset == 2
+
+
+def test_an_offset_that_has_been_applied_is_refused_before_anything_is() -> None:
+    """Also behind records that are the log's next: none of them is applied."""
+    replica = Replica(DEFINITION)
+    replica.read(DEFINITION.declaration("w", FORMAT_VERSION), 5, 0)
+    with pytest.raises(ValueError, match="next is 7, got 6"):
+        replica.read_together([(6, 0, one_row(0)), (6, 0, one_row(1))])
+    assert (replica.next_offset, replica.documents, replica.coverage) == (6, 0, {})
+    assert [one.judged for one in replica.read_together([(6, 0, one_row(0)), (7, 0, STRAY)])] == [
+        1,
+        0,
+    ]

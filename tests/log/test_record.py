@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.oracle import plain, unpack
 from worker.errors import RecordError
 from worker.log.record import (
+    ROWS_MAX,
     TIME_MS_MAX,
     TIME_MS_MIN,
     Author,
@@ -22,6 +23,7 @@ from worker.log.record import (
     decode,
     encode,
     record_ends,
+    row_count,
 )
 
 AUTHOR = Author("worker-α", "nd1", 0xFEDCBA9876543210)
@@ -61,6 +63,7 @@ def test_a_cut_section_covers_each_offset_once(made: list[Section], record_bytes
     """
     records = list(encode(AUTHOR, made, record_bytes_max))
     assert {decode(record).author for record in records} == {AUTHOR}
+    assert [row_count(record) for record in records] == [len(decode(record)) for record in records]
     parts = [section for record in records for section in unpack(record)]
     for section in made:
         mine = [part for part in parts if part.source == section.source]
@@ -131,3 +134,5 @@ def test_any_bytes_are_a_record_or_a_stop(data: bytes) -> None:
     """Bytes from outside never raise anything but RecordError."""
     with pytest.raises(RecordError):
         decode(b"NDLG\x03\x00" + data)
+    assert 0 <= row_count(b"NDLG\x03\x00" + data) <= ROWS_MAX
+    assert row_count(b"{" + data) == 0

@@ -32,7 +32,7 @@ from worker.errors import StopError
 from worker.report.answers import readable_text
 from worker.settings import Settings, load_settings
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.places import is_pipe
+from worker.shell.files.places import is_pipe, shown_input
 from worker.shell.kafka.admin import Admin, create_topics
 
 PARTITIONS_MIN = 6
@@ -120,7 +120,9 @@ def _check_input(input_file: Path) -> None:
         return
     crawl = CrawlFiles([name], fetched_at_default=FETCHED_AT)
     if next(iter(crawl), None) is None:
-        raise StopError(f"{name} has no document that can be read: name another --input")
+        raise StopError(
+            f"{shown_input(name)} has no document that can be read: name another --input"
+        )
 
 
 @contextmanager

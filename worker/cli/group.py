@@ -210,7 +210,10 @@ def feed(
     if outcome.failures:
         raise typer.Exit(1)
     if not outcome.delivered:
-        raise StopError("nothing was fed: no document of these files could be read")
+        raise StopError(
+            "nothing was fed: these files have no document that can be read. Name others, or check "
+            "their format"
+        )
 
 
 @with_cluster(*SETTINGS)

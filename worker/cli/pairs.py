@@ -168,6 +168,7 @@ def _find(
         found = find(fingerprints, ids, distance, blocks, partial(tell, "finding"))
         count = write_arrays(stream, found)
     if not count and not quiet:
+        different = len(np.unique(fingerprints))
         typer.echo(
-            f"no two of {len(fingerprints):,} fingerprints are within {distance} bits", err=True
+            f"no two of {different:,} different fingerprints are within {distance} bits", err=True
         )

@@ -771,7 +771,7 @@ class SearchIndex(_RowIndex):
             one = np.zeros(1, np.uint64)
             found = idle.candidates(one, one, np.zeros(1, SKETCH), one)
             idle.match_or_insert(one, one, np.zeros(1, SKETCH), 0, outside=(found,))
-            # As with many originals, many rows a call.
+            # Many rows among many originals are searched by a kernel of their own.
             idle = SearchIndex(self.rules)
             idle._directed().is_sorted = True
             idle.match_or_insert(one, one, np.zeros(1, SKETCH), 0)

@@ -231,7 +231,7 @@ class Judge:
 
         Args:
             fresh: for each row, whether the log has not had it before.
-            timestamp_ms: the log's time of the record.
+            timestamp_ms: the log's time of the record, the latest of several.
         Returns:
             A judgement for each row of the record.
 

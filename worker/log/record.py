@@ -389,6 +389,16 @@ def _pack(author: Author, sections: Sequence[Section], record_format: int) -> by
     return b"".join(pieces)
 
 
+def row_count(data: bytes) -> int:
+    """
+    Return how many rows a record says that it has, without decoding it, at most ROWS_MAX; 0 for
+    bytes that are none.
+    """
+    if len(data) < _HEADER.size or not data.startswith(_MAGIC):
+        return 0
+    return min(int(_HEADER.unpack_from(data)[3]), ROWS_MAX)
+
+
 def decode(data: bytes) -> LogRecord:
     """
     Read one record of the log; every size is checked before it is used.
@@ -398,7 +408,7 @@ def decode(data: bytes) -> LogRecord:
     Cost: some 50 µs, and 1 ns a byte of text: columns and texts are views of the record.
     """
     try:
-        magic, version, section_count, row_count, parameters_hash, scheme, name_length = (
+        magic, version, section_count, rows, parameters_hash, scheme, name_length = (
             _HEADER.unpack_from(data)
         )
     except struct.error as error:
@@ -415,14 +425,13 @@ def decode(data: bytes) -> LogRecord:
             f"the record has format {version}, this version reads {read}", record_format=version
         )
     at = _HEADER.size + section_count * _SECTION.size
-    if row_count > ROWS_MAX or len(data) < at + row_count * ROW_BYTES + name_length:
+    if rows > ROWS_MAX or len(data) < at + rows * ROW_BYTES + name_length:
         raise RecordError(
-            f"a record of {len(data)} bytes cannot hold "
-            f"{section_count} sections and {row_count} rows"
+            f"a record of {len(data)} bytes cannot hold {section_count} sections and {rows} rows"
         )
     columns: dict[str, Any] = {}
     for name, kind in _COLUMNS:
-        columns[name] = np.frombuffer(data, dtype=kind, count=row_count, offset=at)
+        columns[name] = np.frombuffer(data, dtype=kind, count=rows, offset=at)
         at += columns[name].nbytes
         columns[name] = columns[name].astype(columns[name].dtype.newbyteorder("="), copy=False)
     author = Author(

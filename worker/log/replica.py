@@ -43,6 +43,7 @@ Rejected, and why
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -51,13 +52,13 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedDict
 
 from worker.core.document import Original
+from worker.core.planner import TOGETHER_ROWS
 from worker.errors import RetryError, StopError
 from worker.log.columns import Memory, anonymous
 from worker.log.coverage import Coverage
 from worker.log.judge import NAMING_COLUMNS, Judge, JudgedRows, Judgements, Partitions
 from worker.log.originals import OriginalStore
 from worker.log.record import (
-    ROW_BYTES,
     LogRecord,
     Row,
     RowKind,
@@ -68,6 +69,7 @@ from worker.log.record import (
     decode,
     encode,
     record_digest,
+    row_count,
 )
 from worker.log.rules import Acceptance, Definition, Ignored, LogDefinition
 from worker.log.texts import Texts
@@ -77,8 +79,9 @@ LEFT_MIN = 1 << 20
 # Rows are 32 bits in the tables. A record adds at most a million, so 2^30 rows before the limit is
 # early enough.
 RENUMBERED_FROM = 3 << 30
-# Rows of records that are judged in one call: questions wait for it, .2 s with 10 M originals.
-TOGETHER_MAX = 1 << 14
+# Rows of records that are judged in one call. Questions wait for it: .2 to .3 s with 10 M originals
+# and two threads, twice as long with 100 M.
+TOGETHER_MAX = TOGETHER_ROWS
 _WARM_ROWS = 2_200  # an index without tables has fewer
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # multiples of it differ in many bits
 
@@ -323,10 +326,10 @@ class Replica:
         Cost: decoding, some 50 µs per record, and judging: some 5 µs per row at 1 M originals.
         """
         accepted: list[LogRecord | Ignored | None] = []
-        rows_max = 0
+        rows = 0
         for log_offset, _, value in entries:
-            rows_max += len(value) // ROW_BYTES
-            is_full = rows_max > TOGETHER_MAX or not self.may_apply_together(rows_max)
+            rows += row_count(value)
+            is_full = rows > TOGETHER_MAX or not self.may_apply_together(rows)
             if accepted and is_full:
                 break
             try:
@@ -340,14 +343,17 @@ class Replica:
             for record, (log_offset, timestamp_ms, _) in zip(accepted, entries, strict=False)
             if isinstance(record, LogRecord)
         ]
-        applied = iter(self._apply(records) if records else ())
+        applied = deque(self._apply(records))
+        results = []
+        for record in accepted:
+            if isinstance(record, LogRecord):
+                results.append(applied.popleft())
+            else:
+                results.append(ApplyResult(0, 0, record))
         last_offset, _, last = entries[len(accepted) - 1]
         self.next_offset = last_offset + 1
         self.last_digest = record_digest(last)
-        return [
-            next(applied) if isinstance(record, LogRecord) else ApplyResult(0, 0, record)
-            for record in accepted
-        ]
+        return results
 
     def apply(
         self, record: LogRecord, log_offset: int, timestamp_ms: int, *, keep: bool = False
@@ -372,12 +378,15 @@ class Replica:
         self, records: Sequence[tuple[LogRecord, int, int]], *, keep: bool = False
     ) -> list[ApplyResult]:
         """Judge records, with their offsets and times, in one call: several only if they may be."""
+        if not records:
+            return []
+        next_offset = self.next_offset
         for _, log_offset, _ in records:
-            if log_offset < self.next_offset:
+            if log_offset < next_offset:
                 raise ValueError(
-                    f"records come in the log's order: next is {self.next_offset}, got {log_offset}"
+                    f"records come in the log's order: next is {next_offset}, got {log_offset}"
                 )
-            self.next_offset = log_offset + 1
+            next_offset = log_offset + 1
         # 1. The rows that the log did not hold before; the others have their verdicts.
         spans = [list(self._cover(record)) for record, _, _ in records]
         begins = np.cumsum([0, *(len(record) for record, _, _ in records)]).tolist()
@@ -397,6 +406,8 @@ class Replica:
             for source, span, first, stop in of_record:
                 if self._topic_id in (None, source.topic_id):
                     answers = judged.between(begin + first, begin + stop)
+                    if len(records) > 1:  # a view would keep the judgements of all of them
+                        answers = Judgements.joined([answers])
                     self.pending.setdefault(source, Pending()).add(
                         JudgedRows(span, record, first, stop, answers, log_offset, timestamp_ms)
                     )
@@ -407,6 +418,7 @@ class Replica:
                     self.pending[section.source].prune(section.committed)
         # 5. Give back the memory of originals that are gone, now that fewer verdicts name them.
         self._forget()
+        self.next_offset = next_offset
         self.last_digest = ""
         self.rows_applied += len(whole)
         counts = [sum(stop - first for _, _, first, stop in of_record) for of_record in spans]
@@ -417,7 +429,7 @@ class Replica:
 
     def may_apply_together(self, rows: int) -> bool:
         """
-        Return whether `apply_together` may take so many rows.
+        Return whether so many rows may be judged in one call, whichever records they are of.
 
         A verdict is that of one row after the other, and an original's number is how many became
         originals before it. So where a record ends matters only for what is done between records:

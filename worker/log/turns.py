@@ -1,9 +1,9 @@
 """
 The rows of one record in their turn: each is judged as if it came alone, in few calls of the index.
 
-`Replica.apply_together` judges several records in one call, and they are "the record" here. It
-does so only where nothing has to be done between them (`may_apply_together`), so the answers are
-those of one after the other.
+`Replica.read_together` and `apply_together` judge several records in one call, and they are "the
+record" here. They do so only where nothing has to be done between them (`may_apply_together`), so
+the answers are those of one after the other.
 
 A call of a kernel per row would cost a hundred times the search. So rows wait, and many are
 searched in one call, until one comes whose turn changes what those before it may find, or depends

@@ -155,9 +155,9 @@ def words_within(builder: Any, address: Any, position: Any, value: Any, limit: A
 def put_planes(builder: Any, source: Any, out: Any) -> None:
     """
     `put_planes(source, out)`: write the planes of 32 numbers of 48 bits from one address to
-    another: the lowest four bits of all of them, a byte each, the next four, and so on.
+    another: the lowest byte of each number, then the next byte of each, and so on.
 
-    The numbers lie side by side, six bytes each; PLANEBYTES are written.
+    The numbers lie side by side, six bytes each; as many bytes are written as are read.
     """
     place = builder.inttoptr(source, BYTE.as_pointer())
     target = builder.inttoptr(out, BYTE.as_pointer())

@@ -74,6 +74,9 @@ from worker.core.tables.sorted_probes import Sorting, search_sorted, sorting_for
 from worker.core.tables.turns import AHEAD, ask_patterns, prepare, probes_at, probes_end, turn_at
 
 ROWS_MAX = 1_024  # of a part: beyond it the second step would compare more than it saves
+# Pairs of near rows in a part: beyond it, parts have ROWS_MAX rows. Thousands of pages of one
+# template, each of which becomes an original, would take seconds: 20 to 100 ns a pair.
+NEAR_MAX = 1 << 20
 SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
 
 
@@ -182,6 +185,7 @@ def join_earlier(memory: DirectedMemory, part: Part, i: int, count: int, first_r
             near &= near - ONE
             if number >= count:  # the last vector reaches past them
                 break
+            memory.near_met += 1
             difference = fingerprint ^ part.news[number]
             product, norms = products(difference, doubts[i], doubts[part.places[number]])
             squares = LOOK_MAX * LOOK_MAX * product * product
@@ -204,8 +208,8 @@ def settle_rows(
     block: Block, part: Part, begin: int, end: int, first_row: int, count: int, mode: int
 ) -> int:
     """
-    Settle rows `begin` to `end` - 1 of the call, that are searched; return where it stopped for
-    want of room.
+    Settle rows `begin` to `end` - 1 of the call, that are searched; return where it stopped: for
+    want of room, or where NEAR_MAX pairs of them were near.
 
     `count` of the part's rows are indexed already, from `first_row` on.
     """
@@ -214,7 +218,8 @@ def settle_rows(
     ranks = part.ranks
     scratch = memory.ranks
     for i in range(begin, end):
-        if not buckets.has_room(memory):
+        is_crowded = memory.near_met > NEAR_MAX and i >= part.first + ROWS_MAX
+        if is_crowded or not buckets.has_room(memory):
             end = signed(i)
             break
         if i + 2 * GIVEN_AHEAD < end:
@@ -299,34 +304,46 @@ class ParallelTables(DirectedTables):
     ) -> int:
         """`Tables.match`; it goes on to the end, and makes the columns longer itself."""
         is_ascending = mode == QUERY or first_row > self.memory.last_row
-        shares = min(self.threads, (len(ranks) - begin) // SHARE_MIN)
-        is_sorted = self._is_sorted(len(ranks) - begin)
-        is_row_by_row = shares < 2 and not (is_sorted or self.asks or self.outside)
+        rows = len(ranks) - begin
+        is_sorted = self._is_sorted(rows)
+        is_row_by_row = self._shares(rows) < 2 and not (is_sorted or self.asks or self.outside)
         if is_row_by_row or not is_ascending or mode == INSERT_GIVEN:
             return super().match(held, begin, first_row, ranks, mode)
         self._hold(first_row, ranks[begin:], mode)
         fingerprints, doubts = held
         part = Part(begin, fingerprints, doubts, ranks, self._listed, *self._notes)
         part_rows = TOGETHER_ROWS if is_sorted else ROWS_MAX
-        for first in range(begin, len(ranks), part_rows):
+        first = begin
+        while first < len(ranks):
             end = min(first + part_rows, len(ranks))
             part = part._replace(first=first)
-            self._search(part, end, is_sorted=is_sorted)
+            self._search(part, end)
             self.memory.asking = self.asks
             for found in self.outside:
                 join_outside(self.memory.block, part, end, found)
             self.memory.asking = 0
             if self.asks:
                 confirm_rows(self.memory.block, part, end)
-            if mode == QUERY:
-                continue
-            done = first
-            while done < end:
-                self.maintain()
-                count = confirm.births(ranks[first:done], mode)
-                done = settle_rows(self.memory.block, part, done, end, first_row, count, mode)
-            first_row += confirm.births(ranks[first:end], mode)
+            if mode != QUERY:
+                end = self._settle(part, end, first_row, mode)
+                first_row += confirm.births(ranks[first:end], mode)
+                if self.memory.near_met > NEAR_MAX:
+                    part_rows = ROWS_MAX
+            first = end
         return len(ranks)
+
+    def _settle(self, part: Part, end: int, first_row: int, mode: int) -> int:
+        """
+        Settle a part's rows up to row `end` - 1 of the call, and return where it stopped: earlier
+        if too many of its originals are near each other.
+        """
+        self.memory.near_met = 0
+        done = part.first
+        while done < end and self.memory.near_met <= NEAR_MAX:
+            self.maintain()
+            count = confirm.births(part.ranks[part.first : done], mode)
+            done = settle_rows(self.memory.block, part, done, end, first_row, count, mode)
+        return done
 
     def candidates(self, held: list[NDArray[np.uint64]]) -> Candidates:
         """Return the best candidates of each fingerprint. Changes nothing."""
@@ -336,32 +353,37 @@ class ParallelTables(DirectedTables):
         part = Part(0, fingerprints, doubts, ranks, self._listed, *self._notes)
         counts = [np.zeros(1, np.int64)]
         found = [np.empty(0, np.uint64)]
-        is_sorted = self._is_sorted(count)
-        part_rows = TOGETHER_ROWS if is_sorted else ROWS_MAX
+        part_rows = TOGETHER_ROWS if self._is_sorted(count) else ROWS_MAX
         for first in range(0, count, part_rows):
             end = min(first + part_rows, count)
             part = part._replace(first=first)
-            self._search(part, end, is_sorted=is_sorted)
+            self._search(part, end)
             counts.append(part.counts[: end - first].copy())
             is_kept = np.arange(part.kept.shape[1]) < counts[-1][:, None]
             found.append(part.kept[: end - first][is_kept])
         edges = np.cumsum(np.concatenate(counts))
         return Candidates(edges[:-1], edges[1:], np.concatenate(found))
 
+    def _shares(self, rows: int) -> int:
+        """Return by how many threads so many rows are searched."""
+        return max(1, min(self.threads, rows // SHARE_MIN))
+
     def _is_sorted(self, rows: int) -> bool:
-        """Return whether so many rows are searched with their probes sorted."""
+        """Return whether so many rows are searched with their probes sorted, by each thread."""
         if self.is_sorted is not None:
             return self.is_sorted
+        each = min(rows, TOGETHER_ROWS) // self._shares(rows)
         bits = self.memory.bits
         entries = self.stores[0].entries / (self.memory.tables << bits)
-        return are_sorted(self._rules, rows, entries, bits)
+        return are_sorted(self._rules, each, entries, bits)
 
-    def _search(self, part: Part, end: int, *, is_sorted: bool) -> None:
+    def _search(self, part: Part, end: int) -> None:
         """Search the rows of a part, each thread as many; this one takes the first of them."""
-        shares = max(1, min(self.threads, (end - part.first) // SHARE_MIN))
+        rows = end - part.first
+        shares = self._shares(rows)
+        is_sorted = self._is_sorted(rows)
         while len(self._scratches) < shares:
             self._scratches.append(Scratch(self._rules))
-        rows = end - part.first
         edges = [part.first + rows * share // shares for share in range(shares + 1)]
 
         def search(share: int) -> DirectedMemory:

@@ -79,11 +79,11 @@ from worker.core.tables.scan import (
     view_of,
 )
 from worker.core.tables.second_look import rank_entry
-from worker.core.tables.turns import ask_patterns
+from worker.core.tables.turns import ask_patterns_of
 
 ROW_MASK = np.uint64((1 << 32) - 1)
 PREFIX_SHIFT = np.uint64(32)
-HALF_BITS_MAX = 16  # of a bucket's number
+HALF_BITS_MAX = 13  # of a bucket's number, which has at most 26
 ENTRIES_MAX = signed(1_024)  # whose planes are written at once: 6 KB
 LEAD = signed(8)  # first probes, patterns and sketches that are prefetched ahead
 LEAD_BYTES = 4_096  # of filters
@@ -188,7 +188,7 @@ def make_probes(memory: DirectedMemory, searched: SearchedRows, table: int) -> i
     width = read64(memory.widths, table)
     for i in range(begin, searched.end):
         if i + LEAD < searched.end:
-            ask_patterns(memory, part.doubts[i + LEAD])
+            ask_patterns_of(memory, table, part.doubts[i + LEAD])
         row = i - begin
         if sorting.is_done[row]:
             continue

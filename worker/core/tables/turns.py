@@ -100,7 +100,14 @@ def prepare(memory: DirectedMemory, number: int, fingerprint: np.uint64, doubts:
 @inner
 def ask_patterns(memory: DirectedMemory, doubts: np.uint64) -> None:
     """Prefetch the patterns that `prepare` will read."""
-    for table in range(memory.tables if memory.pattern_table else 0):
+    for table in range(memory.tables):
+        ask_patterns_of(memory, signed(table), doubts)
+
+
+@inner
+def ask_patterns_of(memory: DirectedMemory, table: int, doubts: np.uint64) -> None:
+    """Prefetch the patterns of one table, if they are not made by their recipe."""
+    if memory.pattern_table:
         unsure = arranged(memory, table, doubts) >> (TOP - read64(memory.widths, table))
         begin = 2 * memory.patterns * signed(unsure)
         for line in range(begin, begin + 2 * memory.patterns, 64):

@@ -1,7 +1,7 @@
 """
 Questions: from the body of a request to the answers, as of one offset of the log.
 
-    body ─► split ─► rows (as in the topic) ─► between two records: the replica ─► answers
+    body ─► split ─► rows (as in the topic) ─► between two calls of the judge ─► answers
 
 No socket and no HTTP here: `shell/http` has those. A body is taken apart into the bytes of each
 document, and these go the way of a message of the topic, through the same functions with the same
@@ -19,7 +19,7 @@ Rejected, and why
   preparing threads' functions.
 - A question that the sequencer's thread answers between two batches. That thread waits for Kafka
   most of the time, and a question would wait with it. Under a lock (`FairLock`) a question comes in
-  between any two records, while that thread waits or not.
+  between any two calls of the judge, while that thread waits or not.
 """
 
 from __future__ import annotations

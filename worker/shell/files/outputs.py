@@ -76,7 +76,7 @@ def check_writable(name: str | Path) -> None:
     """
     Raise StopError if an output cannot be written here, as far as that is told beforehand.
 
-    Commands that compute for hours call it first; `written` says the same at the end.
+    `written` says the same when it is too late; who computes for long before that may ask first.
     """
     path = path_of(name)
     if path is None or descriptor_of(name) is not None:
@@ -94,7 +94,7 @@ def check_writable(name: str | Path) -> None:
     if not folder.is_dir():
         raise StopError(f"cannot write {name}: there is no folder {folder}, make it first")
     if not os.access(folder, os.W_OK):
-        raise StopError(f"cannot write {name}: no permission to write to {folder}, name another")
+        raise StopError(f"cannot write {name}: {folder} may not be written to, name another folder")
 
 
 @contextmanager

@@ -496,8 +496,8 @@ def _without_aside(
     if aside:
         count = "1 file is" if len(aside) == 1 else f"{len(aside):,} files are"
         tell(
-            f"{shown_name(pattern)}: {count} not read, because their names or "
-            f"those of their folders {reason} ({shown_name(aside[0])}): {remedy}"
+            f"{shown_name(pattern)}: {count} not read ({shown_name(aside[0])}). Names, or those of "
+            f"folders, {reason}: {remedy}"
         )
     return inputs
 

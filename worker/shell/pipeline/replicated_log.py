@@ -46,8 +46,9 @@ class FairLock:
     A lock that goes to the thread that has waited the longest.
 
     Python's own lock goes to any thread. A thread that releases it and takes it again at once, as
-    the sequencer's does between two records, nearly always gets it. With this lock, a question
-    waits for at most one record, and a record waits only for the questions that came before it.
+    the sequencer's does between two calls of the judge, nearly always gets it. With this lock, a
+    question waits for at most one call, of one record or of those that were waiting
+    (`Replica.read_together`), and a call waits only for the questions that came before it.
 
     >>> lock = FairLock()
     >>> with lock:
@@ -330,5 +331,5 @@ class ReplicatedLog:
 
         Cost: after the record that is being applied.
         """
-        with self._turns:  # offset and digest of one record
+        with self._turns:  # offset and digest of the same record
             return CommitMetadata(self.log_id, self.replica.next_offset, self.replica.last_digest)
