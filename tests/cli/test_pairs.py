@@ -244,9 +244,13 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     said = refused("nearest", "--documents", long, "--to", "a")
     assert "line 1: must be an object with doc_id and fingerprint (16 hex digits)" in said
     absent = tmp_path / "absent" / "file"
-    for option, doing in (("--input", "read"), ("--documents", "read"), ("--output", "write")):
+    for option, doing, why in (
+        ("--input", "read", "no such file"),
+        ("--documents", "read", "no such file"),
+        ("--output", "write", f"there is no folder {absent.parent}, make it first"),
+    ):
         said = refused("find-clusters", option, absent, stdin="1\n")
-        assert f"cannot {doing} {absent}: no such file" in said.replace("No such", "no such")
+        assert f"cannot {doing} {absent}: {why}" in said.replace("No such", "no such")
     for command in ("find-all", "find-clusters"):
         assert "name one of them" in misused(command, "--input", "a", "--documents", "b")
 
@@ -264,7 +268,10 @@ def test_no_fingerprint_at_all_is_refused(tmp_path: Path, command: list[str]) ->
 def test_that_nothing_is_near_is_said(command: str) -> None:
     """An empty output might as well come from an input that was not read."""
     said = run(command, "--distance", "2", stdin="0\n7\n")
-    assert (said.stdout, said.stderr) == ("", "no two of 2 fingerprints are within 2 bits\n")
+    assert (said.stdout, said.stderr) == (
+        "",
+        "no two of 2 different fingerprints are within 2 bits\n",
+    )
     assert run(command, "--distance", "2", "--quiet", stdin="0\n7\n").output == ""
     assert "no two" not in run(command, "--distance", "3", stdin="0\n7\n").stderr
 
