@@ -38,9 +38,10 @@ Those of 3x21x128 meet a bucket once: there are 2 M, of 48 entries.
 
 Of the 19 µs, 3 are for making and sorting probes, 2 for planes, 10 for comparing, 4 for candidates.
 
-Tried: a bucket that one probe meets compared as it lies (a tenth more); planes of 16 bits, 16 entries each (a tenth more), and of 4 bits, each looked up in a table
-of 16 (André, Kermarrec, Le Scouarnec, VLDB 2015; as fast as bytes on x86-64-v3, a quarter slower
-with AVX-512, and its instruction is another one on each kind of processor).
+Tried: a bucket that one probe meets compared as it lies (a tenth more); planes of 16 bits, of 16
+entries each (a tenth more), and of 4 bits, each looked up in a table of 16 (André, Kermarrec, Le
+Scouarnec, VLDB 2015; as fast as bytes on x86-64-v3, a quarter slower with AVX-512, and its
+instruction is another one on each kind of processor).
 """
 
 from __future__ import annotations
