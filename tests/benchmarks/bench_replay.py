@@ -49,7 +49,7 @@ PARTS = ("log", "replay", "disk", "restore")
 _MIB = 1 << 20
 _PAGEOUT = 21  # of madvise, on Linux
 COLD_RECORDS = 20
-READY = 1_000
+READY = 100
 CORES = len(os.sched_getaffinity(0))
 
 

@@ -270,9 +270,9 @@ def test_what_is_wrong_is_said_with_its_remedy(
     """An address of nobody, of another server, no address at all; a wrong token, and none."""
     with socket.create_server(("127.0.0.1", 0)) as idle:
         nobody = f"http://127.0.0.1:{idle.getsockname()[1]}"
-    assert "Is it the address of a worker's metrics_port" in refused(
-        "ask", source, "--worker", nobody
-    )
+    failed = run("ask", source, "--worker", nobody, code=1)
+    assert "Is it the address of a worker's metrics_port" in str(failed.exception)
+    assert failed.stdout == ""  # no head of a table either
     said = refused("ask", source, "--worker", "a..b:9")  # which no host can be called
     assert "no answer from a..b:9: " in said and "metrics_port" in said
     said = refused("ask", source, "--worker", worker.address + "/other")

@@ -172,10 +172,10 @@ def test_growth_is_told_long_before_it_hurts() -> None:
     """
     growth = Growth(SearchRules(max_distance=12), "neardup rebuild with")
     notices = {count: growth.notice(count * 1_000_000) for count in range(1, 31)}
-    assert [count for count, notice in notices.items() if notice] == [7, 14, 28]
-    assert notices[7] is not None and notices[28] is not None
-    assert "7,000,000 originals are held, and the search serves 10,000,000" in notices[7]
-    assert notices[7].endswith(f"neardup rebuild with {line_of(SIZES[1].rules)} in the definition")
+    assert [count for count, notice in notices.items() if notice] == [14, 28]
+    assert notices[14] is not None and notices[28] is not None
+    assert "14,000,000 originals are held, and the search serves 20,000,000" in notices[14]
+    assert notices[14].endswith(f"neardup rebuild with {line_of(SIZES[1].rules)} in the definition")
     assert notices[28].endswith(f"neardup rebuild with {line_of(SIZES[2].rules)} in the definition")
     assert Growth(SearchRules("exact", 3), "neardup rebuild with").notice(10**9) is None
 

@@ -532,7 +532,7 @@ def test_a_limit_too_small_for_the_chosen_search_is_refused_before_the_first_leg
         huge = defined(search_size="huge")
         run("dedup", source / "a.jsonl", "--output", tmp_path / "known", *state, *huge)
     output = tmp_path / "out"
-    monkeypatch.setattr(planner, "archive_originals", lambda _: 50_000_000)
+    monkeypatch.setattr(planner, "archive_originals", lambda _: 60_000_000)
     limit = f"{planner.judge_bytes(planner.SIZES[0].rules, 0, 3 << 19) / 1e6:.0f}M"
     said = archive(output, "--task-memory", limit, *state, code=1)
     assert re.search("too small: .*huge.* Give [0-9]+M or more", said)

@@ -124,11 +124,22 @@ def _ask_files(client: SeenClient, crawl: CrawlFiles, *, as_json: bool, quiet: b
 
 
 def _printer(columns: TableColumns, *, as_json: bool) -> Callable[[bytes, list[str]], None]:
-    """Return a function that prints an answer: its line of JSON, or its cells below the head."""
+    """
+    Return a function that prints an answer: its line of JSON, or its cells, the first one's below
+    the head. Where nothing answers there is no table.
+    """
     if as_json:
         return lambda line, _: shared.echo_json(line)
-    typer.echo(columns.head())
-    return lambda _, row: typer.echo(columns.line(row))
+    is_first = True
+
+    def show(_: bytes, row: list[str]) -> None:
+        nonlocal is_first
+        if is_first:
+            typer.echo(columns.head())
+        is_first = False
+        typer.echo(columns.line(row))
+
+    return show
 
 
 def _value(content: bytes | Capture | Unreadable | None) -> bytes:

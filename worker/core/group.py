@@ -30,12 +30,12 @@ SETTLE_US = 0.55  # of a search in parallel: the pass over the rows that one thr
 SHARED = 1.1  # processor time of a search by several threads, of that by one
 WORKER_BYTES = 0.5e9
 THREAD_BYTES = 160e6
-HELD_BYTES = 36.5  # of an original in memory, besides the index, with a `state_dir`
+HELD_BYTES = 39.5  # of an original in memory, besides the index, with a `state_dir`
 FILE_BYTES = 266.0  # of an original, in the files of a `state_dir`
 SNAPSHOT_BYTES = 257.0  # of an original, in one snapshot
 SNAPSHOTS = 3  # two are kept, a third is being written
 LOG_ROW_BYTES = 233.0
-RESTORE_US = 2.05  # of an original, from a snapshot that is not in the page cache
+RESTORE_US = 2.3  # of an original, from a snapshot that is not in the page cache
 # `worker/shell/checkpoint.py` says when a snapshot is written.
 SNAPSHOT_S = (300.0, 3_600.0)
 SNAPSHOT_ROWS = 500_000
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     client: float
 
 
-TEXT_OF_5_KB = Parts(prepare=24.7, apply=2.0, answer=3.2, client=16.0)
+TEXT_OF_5_KB = Parts(prepare=30.3, apply=3.0, answer=4.4, client=16.0)
 
 
 def documents_per_s(parts: Parts, search_us: float, workers: int, cores: int) -> float:

@@ -258,8 +258,8 @@ class SearchKeys(BaseModel):
         size_text(_SEARCH),
         "choice",
         (
-            "Directed search: the number of originals that it is made for, small (10 M), large "
-            "(30 M) or huge (90 M). `neardup plan` names the size for a number of originals, and "
+            "Directed search: the number of originals that it is made for, small (20 M), large "
+            "(50 M) or huge (100 M). `neardup plan` names the size for a number of originals, and "
             "numbers for more of them: blocks, the bits of each, and the prefixes that are looked "
             "up in each block, like 10x26x64."
         ),
