@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     client: float
 
 
-TEXT_OF_5_KB = Parts(prepare=30.3, apply=3.0, answer=4.4, client=16.0)
+TEXT_OF_5_KB = Parts(prepare=28.8, apply=2.6, answer=4.4, client=16.0)
 
 
 def documents_per_s(parts: Parts, search_us: float, workers: int, cores: int) -> float:
