@@ -22,9 +22,9 @@ from worker.shell.checkpoint import map_file, newest
 
 @pytest.fixture
 def small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Spark; and the named sizes serve 10, 30 and 65 originals instead of millions."""
+    """No Spark; and the named sizes serve 10, 25 and 50 originals instead of millions."""
     monkeypatch.setattr(steps, "engine", local_engine)
-    sizes = [size._replace(documents_max=size.documents_max // 1_000_000) for size in SIZES]
+    sizes = [size._replace(documents_max=size.documents_max // 2_000_000) for size in SIZES]
     monkeypatch.setattr(planner, "SIZES", tuple(sizes))
 
 

@@ -263,7 +263,7 @@ def test_the_command_writes_both_files(tmp_path: Path) -> None:
     assert len(truth_path(path).read_bytes().splitlines()) == 50
     assert "damaged" not in run("sample-crawl", "--documents", "500", path).stderr
     assert "damaged" in run("sample-crawl", "--documents", "500", "--damaged", path).stderr
-    assert "No such file" in refused("sample-crawl", tmp_path / "missing" / "small.warc.gz")
+    assert "there is no folder" in refused("sample-crawl", tmp_path / "missing" / "small.warc.gz")
     assert "let it end in .warc" in refused(
         "sample-crawl", tmp_path / "small.jsonl", "--documents", "9"
     )
