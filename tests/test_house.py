@@ -151,7 +151,7 @@ def test_a_file_that_is_named_in_text_exists() -> None:
     missing = [
         f"{name}:{line}: {named}"
         for name, path in files
-        # Telling text from code is slow, so only files that name one anywhere are taken apart.
+        # Telling strings from code is slow: a file is taken apart only if it has such a name at all.
         if _named_in(path) - ends
         for line, text in _prose(name, path)
         for named in FILE_NAME.findall(text)

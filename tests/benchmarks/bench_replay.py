@@ -210,7 +210,8 @@ def _apply(
 ) -> list[float]:
     """Apply records; give the time that each call took, of those while `is_counted`."""
     times_s = []
-    # As many as a consumer has ready; how many of them are judged in one call is the replica's.
+    # A consumer hands out up to ten times as many, whose bytes would count as the replica's here.
+    # How many of them are judged in one call is the replica's.
     entries = ((offset, offset, data) for offset, data in records)
     while ready := list(islice(entries, READY)):
         while ready:

@@ -257,7 +257,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["find-all"], ["find-clusters"], ["nearest", "--to", "5"]])
 def test_no_fingerprint_at_all_is_refused(tmp_path: Path, command: list[str]) -> None:
-    """As a file of documents without one is. The output is not touched."""
+    """As is a file of documents of which none has a fingerprint. The output stays as it was."""
     output = tmp_path / "out.json"
     output.write_text("before")
     assert "stdin has no fingerprint" in refused(*command, "--output", output, stdin="\n")

@@ -385,8 +385,8 @@ def test_what_is_found_does_not_depend_on_the_buckets(
 
 def test_what_is_found_does_not_depend_on_how_many_entries_are_compared_at_a_time() -> None:
     """
-    Buckets of none to thousands of entries give the same answers, compared in vectors of any number,
-    or in planes.
+    Buckets of any length, up to thousands of entries, give the same answers, compared in vectors of
+    any number or in planes.
     """
     fingerprints, doubts, sketches = columns(crawl(random.Random(5), 3_000, LIVE[2]))
     index = SearchIndex(SearchRules(look_min=0, similarity_min=0), sketches=held(sketches, 12))

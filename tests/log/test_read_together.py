@@ -1,4 +1,4 @@
-"""Records that are judged in one call: as one after the other, whatever stands between them."""
+"""Records judged in one call have the answers that they have one after the other."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_records_read_together_are_read_one_after_the_other(
     """
     The same results, and the same replica to the byte: verdicts that wait, coverage, originals.
 
-    Redeliveries, deletions and commits are in the log, and what is no record of it. Rows that have
-    left are left out after a few or after many, and few or many rows go together.
+    The log has redeliveries, deletions, commits, and bytes that are no record. Rows that have left
+    are left out after a few or after many, and few or many rows go together.
     """
     declared = of.declaration("w", FORMAT_VERSION)
     entries: Entries = [(0, 1, declared)]

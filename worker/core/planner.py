@@ -54,15 +54,15 @@ FAR = 2.0
 CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, others meanwhile
 # Processor time of a document in a directed search, judged and indexed, as many a call as an
 # archive, a start from the log and a worker that is behind have: `make bench-rules`, whose results
-# have what is planned next to what was measured: .6 to 1.35 times as much. Processors
-# differ more: one of 2017 with 8 MB of cache took 1.5 to 3 times as long.
+# have what is planned next to what was measured: .6 to 1.35 times as much. Processors differ more:
+# one of 2017 with 8 MB of cache took 1.5 to 3 times as long.
 DIRECTED_PROBE_NS = 1.5  # a prefix made; all else of a probe is the lines of its bucket
 DIRECTED_LINE_NS = 10.0  # of entries, prefetched and compared
 DIRECTED_CACHED_LINE_NS = 6.5
 DIRECTED_FAR_LINE_NS = 13.0  # of more than DIRECTED_FAR_BYTES: the page's place is far, too
 DIRECTED_FAR_BYTES = 1e9
 DIRECTED_TABLE_NS = 150.0  # an entry written, and room made for it
-# Where probes are sorted, which holds for the 16,384 rows a call that are planned for.
+# The same where probes are sorted, for calls of TOGETHER_ROWS.
 SORTED_PROBE_NS = 14.0  # a prefix made and sorted
 SORTED_ENTRY_NS = 0.35  # compared
 SORTED_BUCKET_NS = 45.0  # a bucket found and written into planes, besides its lines
@@ -79,8 +79,8 @@ DIRECTED_BITS = 16, 26  # bounds of the bits of a bucket number
 WIDE_EXPECTED = 3_000_000
 QUERY_NS_MAX = 55_000.0  # beyond it an index has outgrown its rules: 18,000 documents/s on one core
 TOGETHER_ROWS = 1 << 14  # of a call, at most, that are searched together where probes are sorted
-# Where sorting begins to pay: entries of a bucket, on average, and how many comparisons with each
-# bucket a search makes for all rows.
+# Where sorting begins to pay: entries of a bucket, on average, and the comparisons that all rows of
+# a call together make in one bucket.
 ENTRIES_MIN = 32
 COMPARED_MIN = 45.0
 
@@ -488,9 +488,9 @@ def are_sorted(rules: SearchRules, rows: int, entries: float, bits: int) -> bool
     """
     Return whether a search of so many rows sorts their probes (`tables/sorted_probes.py`).
 
-    It does where buckets have ENTRIES_MIN entries and more, and all rows together would compare
-    each bucket COMPARED_MIN times with one. With fewer it takes longer than row by row: twice as
-    long with 1 M originals and 1,000 rows.
+    It does where a bucket has at least ENTRIES_MIN entries, and all rows together make at least
+    COMPARED_MIN comparisons in it. With fewer it takes longer than row by row: twice as long with
+    1 M originals and 1,000 rows.
 
     Args:
         entries: of a bucket, on average.

@@ -313,12 +313,12 @@ class Replica:
         (`core/tables/sorted_probes.py`).
 
         Args:
-            entries: at least one, each with its offset, its time stamp in the log, the only time
-                that retention uses, and its bytes. Gaps between offsets are allowed, going back is
-                not.
+            entries: at least one: offset, time stamp and bytes of each. Gaps between offsets are
+                allowed, going back is not. The log's time stamp is the only time that retention
+                uses.
         Returns:
-            Of each record that was applied what it changed, or why it is ignored. Those behind them
-            are still to be read.
+            What each record that was applied has changed, or why it is ignored. The entries behind
+            them are still to be read.
         Raises:
             DefinitionError: the log's definition is not this replica's.
             StopError: from the first record on the log has a format that this version cannot read.
@@ -377,7 +377,10 @@ class Replica:
     def _apply(
         self, records: Sequence[tuple[LogRecord, int, int]], *, keep: bool = False
     ) -> list[ApplyResult]:
-        """Judge records, with their offsets and times, in one call: several only if they may be."""
+        """
+        Judge records in one call, each given with its offset and time: more than one only where
+        `may_apply_together` allows it.
+        """
         if not records:
             return []
         next_offset = self.next_offset

@@ -20,11 +20,11 @@ some block in which it was listed at birth.
 What is found with all bits equal among the originals stays the best: an earlier row of the part has
 a greater number.
 
-Where sketches lie on a disk, a call may prefetch them (`asks`). The first step
-then asks for the sketches of each row's best candidates, whatever the number of threads. The
-device reads them while the next rows are searched, and what was found is confirmed behind the
-part's last row. Rejected: a search that only asks, and a second one that reads, at 4 µs per row
-with 1 M originals and 12 with 10 M.
+Where sketches lie on a disk, a call may prefetch them (`asks`). The first step then asks for the
+sketches of each row's best candidates, whatever the number of threads. The device reads them while
+the next rows are searched, and what was found is confirmed behind the part's last row. Rejected: a
+search that only asks, and a second one that reads, at 4 µs per row with 1 M originals and 12 with
+10 M.
 
 A call may bring what other indexes have found for its rows (`Candidates`). These join between the
 two steps, and take part as if this index had found them.
@@ -256,7 +256,7 @@ class Scratch:
         self._arrays = scratch_of(rules)  # kept alive here: blocks hold their addresses
 
     def sorting(self, rows: int) -> Sorting:
-        """Return what a sorted search of so many rows writes to."""
+        """Return the arrays that a sorted search of so many rows writes to."""
         if self._sorting is None or len(self._sorting.own) < rows:
             self._sorting = sorting_for(self._rules, rows)
         return self._sorting
@@ -369,7 +369,7 @@ class ParallelTables(DirectedTables):
         return max(1, min(self.threads, rows // SHARE_MIN))
 
     def _is_sorted(self, rows: int) -> bool:
-        """Return whether so many rows are searched with their probes sorted, by each thread."""
+        """Return whether a call of so many rows sorts its probes; each thread sorts its own."""
         if self.is_sorted is not None:
             return self.is_sorted
         each = min(rows, TOGETHER_ROWS) // self._shares(rows)

@@ -23,8 +23,8 @@ In one table after the other
 The first probe of each row goes before all others, as in the search of one row: it finds whatever
 is equal, and where that is confirmed nothing else is looked up.
 
-Processor time of a query in µs, of documents that have no original, by the rows of a call; in each
-line both searches had the same calls in turn (Intel Xeon, family 6, model 207):
+Processor time of a query in µs, for documents that have no original, by how many rows a call has.
+The two searches of a line took turns in one process (Intel Xeon, family 6, model 207):
 
     originals, rules, vectors        row by row    1,000    4,096    16,384
     10 M     4x16x64   x86-64-v3             58       44       26        19
@@ -34,7 +34,7 @@ line both searches had the same calls in turn (Intel Xeon, family 6, model 207):
     1 M      4x16x64   x86-64-v3            6.8       13        9         8
     100 M    3x21x128  x86-64-v3             48      109                 43
 
-Those of 3x21x128 meet a bucket once: there are 2 M, of 48 entries.
+With 3x21x128, 16,384 rows meet a bucket once: each table has 2 M buckets, of 48 entries.
 
 Of the 19 µs, 3 are for making and sorting probes, 2 for planes, 10 for comparing, 4 for candidates.
 
@@ -93,7 +93,7 @@ LEAD_BYTES = 4_096  # of filters
 
 
 class Sorting(NamedTuple):
-    """What a search of this kind writes to, besides a scratch."""
+    """The arrays that a sorted search writes to, besides those of any search (`scratch_of`)."""
 
     probes: NDArray[np.uint64]  # of one table: as they are made, and at last by bucket
     by_group: NDArray[np.uint64]  # the same probes by the upper half of their bucket's number
@@ -102,7 +102,7 @@ class Sorting(NamedTuple):
     own: NDArray[np.uint64]  # by row: its fingerprint, arranged for the table
     is_done: NDArray[np.bool_]  # by row: its first probe has found what is equal
     rows: NDArray[np.uint32]  # of each entry that waits, the row that it is near
-    planes: NDArray[np.uint8]
+    planes: NDArray[np.uint8]  # of ENTRIES_MAX filters
 
 
 def sorting_for(rules: SearchRules, rows: int) -> Sorting:
