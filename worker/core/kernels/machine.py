@@ -64,9 +64,9 @@ CODES_END = 0x2100  # behind the punctuation of all scripts
 PLACE = object()
 ANY = object()
 SAME = object()
-_BYTE = ir.IntType(8)
-_NUMBER = ir.IntType(32)
-_WORD = ir.IntType(64)
+BYTE = ir.IntType(8)
+NUMBER = ir.IntType(32)
+WORD = ir.IntType(64)
 _intrinsic: Any = extending.intrinsic
 library: Any = cgutils
 
@@ -123,9 +123,9 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, position: Any) -
     The address of a byte of an array with elements of any type, or of a byte after an address.
     """
     if isinstance(kind, types.Integer):
-        return builder.inttoptr(builder.add(array, position), _BYTE.as_pointer())
+        return builder.inttoptr(builder.add(array, position), BYTE.as_pointer())
     data = builder.bitcast(
-        context.make_array(kind)(context, builder, array).data, _BYTE.as_pointer()
+        context.make_array(kind)(context, builder, array).data, BYTE.as_pointer()
     )
     return builder.gep(data, [position])
 
@@ -160,8 +160,8 @@ def same(block: Any, number: int) -> Any:
 def everywhere(builder: Any, scalar: Any, shape: Any) -> Any:
     """Return a vector of this type with a number, known only when the code runs, in each lane."""
     undefined = ir.Constant(shape, ir.Undefined)
-    first = builder.insert_element(undefined, scalar, _NUMBER(0))
-    zeros = ir.Constant(ir.VectorType(_NUMBER, shape.count), [0] * shape.count)
+    first = builder.insert_element(undefined, scalar, NUMBER(0))
+    zeros = ir.Constant(ir.VectorType(NUMBER, shape.count), [0] * shape.count)
     return builder.shuffle_vector(first, undefined, zeros)
 
 
@@ -172,7 +172,7 @@ def words(count: int) -> Any:
 
 def together(builder: Any, *values: Any) -> Any:
     """Return several uint64 as one value."""
-    result = ir.Constant(ir.ArrayType(_WORD, len(values)), ir.Undefined)
+    result = ir.Constant(ir.ArrayType(WORD, len(values)), ir.Undefined)
     for place, value in enumerate(values):
         result = builder.insert_value(result, value, place)
     return result
@@ -180,7 +180,7 @@ def together(builder: Any, *values: Any) -> Any:
 
 def bits_of(builder: Any, condition: Any) -> Any:
     """Return the lanes of a condition as the bits of a uint64."""
-    return builder.zext(builder.bitcast(condition, ir.IntType(condition.type.count)), _WORD)
+    return builder.zext(builder.bitcast(condition, ir.IntType(condition.type.count)), WORD)
 
 
 # ---- numbers
@@ -208,14 +208,14 @@ def mask_of(builder: Any, condition: Any) -> Any:
     only two values.
     """
     # An empty piece of assembly: its result is its argument, but LLVM does not know that.
-    hidden = ir.InlineAsm(ir.FunctionType(_WORD, [_WORD]), "", "=r,0")
-    return builder.call(hidden, [builder.sext(condition, _WORD)])
+    hidden = ir.InlineAsm(ir.FunctionType(WORD, [WORD]), "", "=r,0")
+    return builder.call(hidden, [builder.sext(condition, WORD)])
 
 
 @instruction(types.uint64, types.uint64, types.uint64)
 def rotated(builder: Any, whole: Any, left: Any) -> Any:
     """`rotated(value, bits)`: a uint64 rotated left by 0 to 63 bits."""
-    right = builder.and_(builder.sub(_WORD(64), left), _WORD(63))  # a shift by 64 is undefined
+    right = builder.and_(builder.sub(WORD(64), left), WORD(63))  # a shift by 64 is undefined
     return builder.or_(builder.shl(whole, left), builder.lshr(whole, right))
 
 
@@ -225,13 +225,13 @@ def rotated(builder: Any, whole: Any, left: Any) -> Any:
 @instruction(types.uint64, PLACE)
 def load64(builder: Any, place: Any) -> Any:
     """`load64(array, byte)`: eight bytes as a uint64."""
-    return _load(builder, place, _WORD)
+    return _load(builder, place, WORD)
 
 
 @instruction(types.uint32, PLACE)
 def load32(builder: Any, place: Any) -> Any:
     """`load32(array, byte)`: four bytes as a uint32."""
-    return _load(builder, place, _NUMBER)
+    return _load(builder, place, NUMBER)
 
 
 @instruction(types.void, PLACE, types.uint32)
@@ -243,13 +243,13 @@ def store32(builder: Any, place: Any, value: Any) -> None:
 @instruction(types.int64, PLACE)
 def byte_at(builder: Any, place: Any) -> Any:
     """`byte_at(array, byte)`: return one byte as an int64."""
-    return builder.zext(builder.load(place), _WORD)
+    return builder.zext(builder.load(place), WORD)
 
 
 @instruction(types.void, PLACE, types.int64)
 def set_byte(builder: Any, place: Any, value: Any) -> None:
     """`set_byte(array, byte, value)`: write the low byte of an int64."""
-    builder.store(builder.trunc(value, _BYTE), place)
+    builder.store(builder.trunc(value, BYTE), place)
 
 
 @instruction(types.void, PLACE, PLACE, types.int64)
@@ -273,7 +273,7 @@ def widen_bytes(builder: Any, source: Any, out: Any) -> Any:
     Returns a uint64: bit i is 1 when byte i is beyond ASCII.
     """
     block = vector(builder, source, 8, BYTE_LANES)
-    store(builder, builder.zext(block, ir.VectorType(_NUMBER, BYTE_LANES)), out)
+    store(builder, builder.zext(block, ir.VectorType(NUMBER, BYTE_LANES)), out)
     return bits_of(builder, builder.icmp_unsigned(">", block, same(block, 0x7F)))
 
 
@@ -314,11 +314,11 @@ def fold_code_points(builder: Any, source: Any, out: Any) -> Any:
     # here. Its bit is set, so the caller looks at the code point itself.
     block = vector(builder, source, 32, 16)
     beyond = builder.icmp_unsigned(">", block, same(block, 127))
-    folded, word = _fold(builder, builder.trunc(block, ir.VectorType(_BYTE, 16)))
+    folded, word = _fold(builder, builder.trunc(block, ir.VectorType(BYTE, 16)))
     store(builder, folded, out)
     far = builder.icmp_unsigned(">=", block, same(block, CODES_END))
     bits = [bits_of(builder, condition) for condition in (word, beyond, far)]
-    bits = [builder.shl(each, _WORD(16 * place)) for place, each in enumerate(bits)]
+    bits = [builder.shl(each, WORD(16 * place)) for place, each in enumerate(bits)]
     return functools.reduce(builder.or_, bits)
 
 
@@ -386,7 +386,7 @@ where_heavy = _where_in_ranges((0xE3, 0xED))  # first bytes of characters that w
 def where_ch(builder: Any, place: Any) -> Any:
     """`where_ch(array, byte)`: which of 32 bytes are a "c" before an "h", in either case."""
     block = vector(builder, place, 8, BYTE_LANES)
-    behind = vector(builder, builder.gep(place, [_WORD(1)]), 8, BYTE_LANES)
+    behind = vector(builder, builder.gep(place, [WORD(1)]), 8, BYTE_LANES)
     return bits_of(
         builder, builder.and_(any_of(builder, block, b"cC"), any_of(builder, behind, b"hH"))
     )
@@ -401,7 +401,7 @@ def where_misled(builder: Any, place: Any) -> Any:
     It would be a longer form than needed (E0, F0), half of a pair (ED), or beyond U+10FFFF (F4).
     """
     block = vector(builder, place, 8, BYTE_LANES)
-    behind = vector(builder, builder.gep(place, [_WORD(1)]), 8, BYTE_LANES)
+    behind = vector(builder, builder.gep(place, [WORD(1)]), 8, BYTE_LANES)
     hits = [
         builder.and_(any_of(builder, block, first), in_ranges(builder, behind, refused))
         for first, refused in (
@@ -429,7 +429,7 @@ def copy_plain(builder: Any, source: Any, out: Any) -> Any:
         builder, builder.or_(below(builder, block, 32), any_of(builder, block, b"<&\xc2"))
     )
     space = bits_of(builder, any_of(builder, block, b" "))
-    return builder.or_(ends, builder.and_(space, builder.lshr(space, _WORD(1))))
+    return builder.or_(ends, builder.and_(space, builder.lshr(space, WORD(1))))
 
 
 @instruction(types.uint64, PLACE, PLACE)
@@ -468,7 +468,7 @@ def decode_digits(builder: Any, source: Any, out: Any) -> Any:
         digit = builder.or_(digit, within)
     # Four digits are a number of 32 bits, whose lowest byte is the first digit. Of its 24 bits of
     # values the first digit has the highest, so the three bytes are in reverse order.
-    words = builder.bitcast(value, ir.VectorType(_NUMBER, STRING_LANES // 4))
+    words = builder.bitcast(value, ir.VectorType(NUMBER, STRING_LANES // 4))
 
     def part(lowest: int, move: Any, bits: int) -> Any:
         return move(builder.and_(words, same(words, 63 << lowest)), same(words, bits))
@@ -478,7 +478,7 @@ def decode_digits(builder: Any, source: Any, out: Any) -> Any:
     packed = builder.bitcast(builder.or_(high, low), block.type)
     order = [4 * (n // 3) + 2 - n % 3 for n in range(STRING_LANES // 4 * 3)]
     order += [0] * (STRING_LANES - len(order))
-    indices = ir.Constant(ir.VectorType(_NUMBER, STRING_LANES), order)
+    indices = ir.Constant(ir.VectorType(NUMBER, STRING_LANES), order)
     found = bits_of(builder, builder.not_(digit))
     with builder.if_then(builder.icmp_unsigned("==", found, found.type(0)), likely=True):
         store(builder, builder.shuffle_vector(packed, packed, indices), out)
@@ -552,19 +552,19 @@ def viewer(
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             def word(slot: int) -> Any:
                 return builder.load(
-                    builder.gep(builder.inttoptr(arguments[0], _WORD.as_pointer()), [_WORD(slot)])
+                    builder.gep(builder.inttoptr(arguments[0], WORD.as_pointer()), [WORD(slot)])
                 )
 
             array = context.make_array(kind)(context, builder)
             data = builder.inttoptr(
-                arguments[0] if held_at is None else word(held_at), _WORD.as_pointer()
+                arguments[0] if held_at is None else word(held_at), WORD.as_pointer()
             )
-            sizes = [_WORD(size) for size in shape]
+            sizes = [WORD(size) for size in shape]
             if rows_at is not None:
                 sizes[0] = word(rows_at)
-            steps = [_WORD(8 * size) for size in shape[1:]] + [_WORD(8)]
+            steps = [WORD(8 * size) for size in shape[1:]] + [WORD(8)]
             populate: Any = arrayobj.populate_array  # numba has no types
-            populate(array, data, sizes, steps, _WORD(8), None)
+            populate(array, data, sizes, steps, WORD(8), None)
             return array._getvalue()
 
         return kind(address), generate
@@ -612,9 +612,9 @@ def _prefetcher(locality: int) -> Any:
     @instruction(types.void, types.int64, types.int64)
     def prefetch_(builder: Any, address: Any, byte: Any) -> None:
         pointer = element(builder, 8, address, byte)
-        shape = ir.FunctionType(ir.VoidType(), (pointer.type, _NUMBER, _NUMBER, _NUMBER))
+        shape = ir.FunctionType(ir.VoidType(), (pointer.type, NUMBER, NUMBER, NUMBER))
         function = library.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
-        builder.call(function, (pointer, _NUMBER(0), _NUMBER(locality), _NUMBER(1)))  # read, data
+        builder.call(function, (pointer, NUMBER(0), NUMBER(locality), NUMBER(1)))  # read, data
 
     return prefetch_
 
@@ -645,11 +645,11 @@ def will_need(builder: Any, address: Any, size: Any) -> None:
     caller goes on.
     """
     # madvise takes the address of a page; the range grows by what it begins earlier.
-    page = builder.and_(address, _WORD(-mmap.PAGESIZE))
+    page = builder.and_(address, WORD(-mmap.PAGESIZE))
     size = builder.sub(builder.add(address, size), page)
-    shape = ir.FunctionType(_NUMBER, (_WORD, _WORD, _NUMBER))
+    shape = ir.FunctionType(NUMBER, (WORD, WORD, NUMBER))
     function = library.get_or_insert_function(builder.module, shape, "madvise")
-    builder.call(function, (page, size, _NUMBER(mmap.MADV_WILLNEED)))
+    builder.call(function, (page, size, NUMBER(mmap.MADV_WILLNEED)))
 
 
 @fused

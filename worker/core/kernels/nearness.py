@@ -21,6 +21,9 @@ from numba import types
 from numba.core.registry import cpu_target
 
 from worker.core.kernels.machine import (
+    BYTE,
+    NUMBER,
+    WORD,
     bits_of,
     element,
     everywhere,
@@ -36,10 +39,6 @@ WIDE_SPARE = 16  # bytes of a vector beyond those numbers
 PLANE_LANES = 32  # numbers of 48 bits of which planes are made
 # Numbers of an index compared at once: of 32 bits one vector of 512, two of 256, four of 128.
 NUMBER_LANES = 16
-
-BYTE = ir.IntType(8)
-NUMBER = ir.IntType(32)
-WORD = ir.IntType(64)
 
 
 def _near(builder: Any, held: Any, value: Any, limit: Any) -> Any:
