@@ -4,8 +4,9 @@ The frontier of directed search: `make bench-rules`.
 For rules of several shapes: what a document costs and an original takes by the number of originals,
 and how many copies are found. Costs are processor time of one thread, new documents with random
 fingerprints, each judged and indexed: many a call, as an archive, a start from the log and a worker
-that is behind have them, and as few as a record has. With each stands the machine's load, since a
-busy neighbour costs a judge that waits for memory up to half. Copies are the labelled corpus, words
+that is behind have them, and as few as a record has. Then as many, half of which are exact copies,
+as in a crawl: these end at their first probe. With each stands the machine's load, since a busy
+neighbour costs a judge that waits for memory up to half. Copies are the labelled corpus, words
 replaced in parts of it, and articles that differ in blocks; the search is applied to each pair
 alone, so that the size of an index does not matter. The sizes of `planner.SIZES` come from here.
 Written to tests/benchmarks/results: rules.json, rules.md.
@@ -41,8 +42,12 @@ SHAPES = common.names(
     "4x16x32,4x16x64,3x18x96,3x19x128,3x20x128,3x21x128,6x20x64,10x20x24,10x26x32,10x26x64"
 )
 RECORD = 1_000  # rows of a call
-CALLS = {RECORD: 20, TOGETHER_ROWS: 5}
-ADDED = sum(size * calls for size, calls in CALLS.items())
+# Rows of a call, the share of copies among them, and how many such calls.
+NEW = TOGETHER_ROWS, 0.0, 5
+OF_A_RECORD = RECORD, 0.0, 20
+MIXED = TOGETHER_ROWS, 0.5, 5
+TRIALS = OF_A_RECORD, NEW, MIXED
+ADDED = sum(rows * calls for rows, _, calls in TRIALS)
 LOADED_AT_ONCE = MILLION
 DOUBTFUL = (
     1,
@@ -62,6 +67,7 @@ class Cost(NamedTuple):
     us: float  # median of the calls of TOGETHER_ROWS
     least_us: float  # of the quickest of them
     record_us: float  # median of those of RECORD rows
+    mixed_us: float  # median of those of TOGETHER_ROWS, half of them copies
     bytes_each: float
     load: float  # of the machine meanwhile
 
@@ -81,7 +87,10 @@ class Found(NamedTuple):
 
 
 class SameSketches:
-    """As many sketches as are wanted, a million different ones: by chance none is ever read."""
+    """
+    As many sketches as are wanted, a million places without a word: of new documents by chance none
+    is ever read.
+    """
 
     bits = 20
     first = 0
@@ -137,22 +146,29 @@ def cost(text: str, originals: int) -> Cost:
         count = min(LOADED_AT_ONCE, originals - begin)
         rows = np.arange(begin, begin + count, dtype=np.uint32)
         index.insert(*drawn(count, begin + 7), rows)
-    spent: dict[int, list[float]] = {}
-    first_row = originals
-    for size, calls in CALLS.items():
+    spent: dict[tuple[int, float, int], list[float]] = {}
+    for trial in TRIALS:
+        size, share, calls = trial
         sketches = np.random.default_rng(1).integers(0, 2**64, (size, 8), dtype=np.uint64)
-        for _ in range(calls):
-            fingerprints, doubts = drawn(size, first_row + 3)
+        copies = np.flatnonzero(np.random.default_rng(2).random(size) < share)
+        sketches[copies] = 0
+        spent[trial] = []
+        for call in range(calls):
+            fingerprints, doubts = drawn(size, len(index) + 3)
+            known = drawn(min(LOADED_AT_ONCE, originals), 7)  # the first that were loaded
+            fingerprints[copies] = known[0][call * len(copies) :][: len(copies)]
+            doubts[copies] = known[1][call * len(copies) :][: len(copies)]
             before = time.thread_time()
-            index.match_or_insert(fingerprints, doubts, sketches, first_row)
-            spent.setdefault(size, []).append((time.thread_time() - before) / size * 1e6)
-            first_row += size
+            found = index.match_or_insert(fingerprints, doubts, sketches, len(index))
+            spent[trial].append((time.thread_time() - before) / size * 1e6)
+            assert found.new == size - len(copies)
     return Cost(
         rules=text,
         originals=originals,
-        us=round(float(np.median(spent[TOGETHER_ROWS])), 2),
-        least_us=round(min(spent[TOGETHER_ROWS]), 2),
-        record_us=round(float(np.median(spent[RECORD])), 2),
+        us=round(float(np.median(spent[NEW])), 2),
+        least_us=round(min(spent[NEW]), 2),
+        record_us=round(float(np.median(spent[OF_A_RECORD])), 2),
+        mixed_us=round(float(np.median(spent[MIXED])), 2),
         bytes_each=round(index.nbytes / len(index), 1),
         load=round(os.getloadavg()[0], 1),
     )
@@ -198,6 +214,7 @@ def tables(costs: Sequence[Cost], found: Sequence[Found]) -> list[str]:
             "quickest call, µs",
             "planned, µs",
             f"µs, {RECORD:,} rows a call",
+            "µs, half of them copies",
             "bytes each",
             "load",
         ),
@@ -221,7 +238,13 @@ def _cost_cells(measured: Cost) -> list[str]:
     planned_us = (
         estimate_directed(rules_of(measured.rules), measured.originals).query_insert_ns / 1e3
     )
-    figures = (measured.us, measured.least_us, planned_us, measured.record_us)
+    figures = (
+        measured.us,
+        measured.least_us,
+        planned_us,
+        measured.record_us,
+        measured.mixed_us,
+    )
     return [
         f"{measured.originals:,}",
         measured.rules,

@@ -420,13 +420,17 @@ def test_threads_and_sorted_probes_find_what_one_row_after_the_other_finds(
     rules: SearchRules, rows_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    Rows of many families, some within a call and some from calls before, have the same originals.
+    Rows of many families, some within a call and some from calls before, have the same originals,
+    also where more rows of a call meet each other than there is room for.
     """
     monkeypatch.setattr(parallel, "ROWS_MAX", rows_max)
     monkeypatch.setattr(parallel, "TOGETHER_ROWS", rows_max)
     fingerprints, doubts, sketches = columns(crawl(random.Random(7), 4_000, 0xFFF_FFFF_00FF_FFFF))
     answers = []
-    for threads, is_sorted in ((1, False), (2, False), (5, False), (1, True), (2, True)):
+    runs = [(1, False, 0), (2, False, 0), (5, False, 0)]
+    runs += [(threads, True, pairs) for threads in (1, 2) for pairs in (1 << 22, 1_000)]
+    for threads, is_sorted, pairs_max in runs:
+        monkeypatch.setattr(parallel, "PAIRS_MAX", pairs_max)
         column: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH)
         # Wide blocks get 2^17 buckets: an odd number of bits is halved, too.
         documents = 1_500_000 if rules.block_bits > 16 else 0
@@ -474,6 +478,27 @@ def test_a_part_in_which_many_rows_are_near_ends_early(monkeypatch: pytest.Monke
     assert answers[0].new > 2_900
     assert all(map(np.array_equal, *answers))
     assert 1_024 < ends[0] < 3_000 == ends[-1]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_what_an_exact_copy_meets_in_its_part_is_no_candidate_of_the_next_row(asks: bool) -> None:
+    """
+    A page near the copy, and a third one with that page's words but another fingerprint: all three
+    are told from each other, also where the copy is known as one only after the search.
+    """
+    dice = np.random.default_rng(8)
+    column: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH)
+    index = SearchIndex(SearchRules(), 0, column)
+    known, other = dice.integers(0, 2**64, (2, 8), dtype=np.uint64)
+    column.append(known[None])
+    first = np.array([0x123456789ABCDEF0], np.uint64)
+    index.match_or_insert(first, np.zeros(1, np.uint64), known[None], 0)
+    assert isinstance(index.tables, parallel.ParallelTables)
+    index.tables.is_sorted, index.asks = True, asks
+    fingerprints = first[0] ^ np.array([1 << 40, 0, (1 << 64) - 1], np.uint64)
+    sketches = np.stack([other, known, other])
+    judged = index.match_or_insert(fingerprints, np.zeros(3, np.uint64), sketches, 1)
+    assert judged.rows.tolist() == [-1, 0, -1]
 
 
 class _Scratch(parallel.Scratch):

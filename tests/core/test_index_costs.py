@@ -142,7 +142,7 @@ def test_a_load_may_have_to_grow_halfway(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> None:
     """
     30,000 originals that agree in one block: a query reads 4,096 of them, and 1,000 if the rules
-    say so.
+    say so; twice, since it looks for an equal one first.
     """
     drawn = np.unique(
         np.random.default_rng(1).integers(0, 2**48, 30_000, dtype=np.uint64)
@@ -154,7 +154,8 @@ def test_a_prefix_that_very_many_share_costs_no_more_than_its_first_ones() -> No
         index.insert(drawn, nothing, np.arange(len(drawn), dtype=np.uint32))
         before = index.filters_read
         index.query(drawn[-1:], nothing[-1:], sketches[:1] + np.uint64(1))
-        assert rules.prefix_max <= index.filters_read - before < rules.prefix_max + 200
+        read = index.filters_read - before
+        assert 2 * rules.prefix_max <= read < 2 * rules.prefix_max + 200
 
 
 def test_wide_blocks_have_buckets_for_many_from_the_beginning(
@@ -180,7 +181,10 @@ def test_wide_blocks_have_buckets_for_many_from_the_beginning(
 
 
 def test_a_query_reads_a_bucket_of_several_prefixes_once() -> None:
-    """30,000 originals of 28 prefixes share a bucket: any prefix costs one scan of it."""
+    """
+    30,000 originals of 28 prefixes share a bucket: any prefix costs one scan of it, after the one
+    for what is equal.
+    """
     rules = SearchRules(
         max_distance=12, blocks=10, block_bits=26, patterns=1, look_min=800, prefix_max=1_000
     )
@@ -197,7 +201,9 @@ def test_a_query_reads_a_bucket_of_several_prefixes_once() -> None:
         before = index.filters_read
         index.query(query, nothing[:1], sketches[:1])
         scans.append((index.filters_read - before) / len(drawn))
-    assert all(0.93 < one < 1 for one in scans)
+    near, equal = scans
+    assert 0.93 < near / 2 < 1
+    assert 0.93 < equal < 1
     elsewhere = np.uint64(1 << 27 | 1 << 40 | 1 << 53)  # so that no other block finds them
     of_one = np.arange(0, len(drawn), 28)[998:1_001]
     found = index.query(drawn[of_one] ^ elsewhere, nothing[:3], sketches[:3]).rows.tolist()

@@ -98,8 +98,6 @@ def test_what_a_task_holds_is_what_its_memory_is_planned_for(
     held.build()
     restored_bytes = tracemalloc.get_traced_memory()[1] + len(held) * row_bytes
     tracemalloc.stop()
-    # Whatever an index holds, it has this: of so few rows a third of the rest.
-    restored_bytes -= sum(note.nbytes for note in held.index._directed()._notes)
     # Tables of so few are emptier than those of millions, by which it was measured.
     assert 0.6 < restored_bytes / (planner.JUDGE_RESTORED_BYTES * len(held)) < 1.4
     counted = held.index._directed()._outside.nbytes

@@ -66,7 +66,6 @@ DIRECTED_TABLE_NS = 150.0  # an entry written, and room made for it
 SORTED_PROBE_NS = 14.0  # a prefix made and sorted
 SORTED_ENTRY_NS = 0.35  # compared
 SORTED_BUCKET_NS = 45.0  # a bucket found and written into planes, besides its lines
-SETTLE_NS = 3_500.0  # the rows of a call, compared with those before them
 DIRECTED_CACHED_BYTES = 38e6  # heads and filters that a core's caches keep, nearly all
 DIRECTED_FILTER_BYTES = 6.0
 DIRECTED_ENTRY_BYTES = 10.0
@@ -78,18 +77,19 @@ DIRECTED_BITS = 16, 26  # bounds of the bits of a bucket number
 # would grow into long buckets.
 WIDE_EXPECTED = 3_000_000
 QUERY_NS_MAX = 55_000.0  # beyond it an index has outgrown its rules: 18,000 documents/s on one core
-TOGETHER_ROWS = 1 << 14  # of a call, at most, that are searched together where probes are sorted
+TOGETHER_ROWS = 1 << 16  # of a call, at most, that are searched together where probes are sorted
 # Where sorting begins to pay: entries of a bucket, on average, and the comparisons that all rows of
-# a call together make in one bucket.
+# a call together make in one bucket. With as many it takes as long as row by row on an AMD EPYC of
+# 2024; an Intel Xeon of 2023 gains from a quarter of them on, and from as many with AVX-512.
 ENTRIES_MIN = 32
-COMPARED_MIN = 45.0
+COMPARED_MIN = 180.0
 
 COPIES = 0.5  # of the documents of an archive
 # The memory of a task of `archive`, all of which `--task-memory` limits.
 #
 #     process   TASK_BYTES: Python with its libraries, kernels, the rows and answers in hand; 300 MB
 #               of the judge and 180 of a search were measured, in an engine that has 30 of its own,
-#               before probes were sorted, which takes 17 MB with 64 patterns and 34 with 128
+#               before probes were sorted, which takes 67 MB with 64 patterns and 134 with 128
 #     judge     JUDGE_HELD_BYTES for each original of the run, outside or not: a table of doc_ids,
 #               one of URLs and one of the texts of duplicates, 10 each, and 5 of columns
 #     judge     or JUDGE_RESTORED_BYTES for each original before its leg, if that is more: while the
@@ -489,14 +489,14 @@ def are_sorted(rules: SearchRules, rows: int, entries: float, bits: int) -> bool
     Return whether a search of so many rows sorts their probes (`tables/sorted_probes.py`).
 
     It does where a bucket has at least ENTRIES_MIN entries, and all rows together make at least
-    COMPARED_MIN comparisons in it. With fewer it takes longer than row by row: twice as long with
-    1 M originals and 1,000 rows.
+    COMPARED_MIN comparisons in it. With fewer it takes longer than row by row: three times as long
+    with 1 M originals and 1,000 rows.
 
     Args:
         entries: of a bucket, on average.
         bits: of a bucket number.
 
-    >>> [are_sorted(SearchRules(), rows, 150, 16) for rows in (200, 1_000)]
+    >>> [are_sorted(SearchRules(), rows, 150, 16) for rows in (1_000, 2_000)]
     [False, True]
     """
     met = min(rows, TOGETHER_ROWS) * rules.patterns / (1 << bits)
@@ -533,7 +533,6 @@ def estimate_directed(rules: SearchRules, documents: int) -> Plan[SearchRules]:
         buckets_each = (1 - exp(-met)) / met
         probe_ns = SORTED_PROBE_NS + SORTED_ENTRY_NS * length
         probe_ns += buckets_each * (SORTED_BUCKET_NS + lines_ns)
-        time += SETTLE_NS
     time += probes * probe_ns
     return Plan(rules, documents, bits, probes * length, memory, time)
 

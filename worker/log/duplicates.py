@@ -14,7 +14,7 @@ are duplicates of the same original for as long as that one is there.
 
 What is remembered
 - Only texts that a search has found near an original. A copy of an original needs no memory: the
-  first probe of its search finds it (`core.tables.directed`). In a crawl these are most of the
+  first probe of its search finds it (`core.tables.equal`). In a crawl these are most of the
   copies.
 - The text's digest, 64 bits. Two texts with one digest do no harm: the original that is found is
   still held against the document's own fingerprint and sketch (`core.search.again`). At 10^9 texts

@@ -70,19 +70,25 @@ def bits(value: np.uint64) -> int:
 
 
 @inner
+def kept_max(memory: TableMemory) -> int:
+    """Return how many candidates of a query are kept."""
+    return RANKS_MAX if memory.similarity_min else signed(1)
+
+
+@inner
 def keep(memory: TableMemory, rank: int) -> None:
     """Keep a candidate if it is among the best, each once and in order."""
     best = memory.ranks
     count = memory.rank_count
-    kept_max = RANKS_MAX if memory.similarity_min else signed(1)
-    if count == kept_max and rank >= signed(read64(best, count - 1)):
+    most = kept_max(memory)
+    if count == most and rank >= signed(read64(best, count - 1)):
         return
     place = count
     while place > 0 and signed(read64(best, place - 1)) > rank:
         place -= 1
     if place > 0 and signed(read64(best, place - 1)) == rank:  # another table has found it, too
         return
-    last = min(count, kept_max - 1)
+    last = min(count, most - 1)
     for at in range(last, place, -1):
         write64(best, at, read64(best, at - 1))
     write64(best, place, np.uint64(rank))

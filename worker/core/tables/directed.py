@@ -5,6 +5,7 @@ The directed engine: looks into the likeliest buckets and compares what it finds
     fingerprint, doubts -> probes -> filters scanned -> places -> rows -> second look -> sketches
 
     entries        a fingerprint in the tables, and how a row comes and goes
+    equal          exact copies, which are not searched for
     turns          the probes of the next queries, and what is prefetched for them
     scan           the bucket of a probe
     second_look    how alike a candidate is
@@ -56,6 +57,7 @@ from worker.core.tables.entries import (
     restored,
     restored_column,
 )
+from worker.core.tables.equal import IDENTICAL, ROWS, find_equal
 from worker.core.tables.memory import (
     INSERT_ALL,
     INSERT_GIVEN,
@@ -92,7 +94,6 @@ LONG_LEAD_LINES = 400  # of long buckets; into the second level
 LEAD_MIN = 8
 CHUNK = signed(8)  # probes that are prefetched, then as many that are compared
 FOUND_MAX = 4_096  # entries that wait after a bucket, or they are ranked at once
-IDENTICAL = signed(1 << 32)  # similarity and look 1000, distance 0: nothing else is better
 NONE = np.empty(0, np.uint64), np.empty(0, np.uint32)  # fingerprints and rows
 GIVEN_AHEAD = signed(8)  # fingerprints whose buckets are prefetched before they are entered
 
@@ -112,65 +113,38 @@ def name_rows(memory: DirectedMemory, view: View, table: int, begin: int, end: i
 
 
 @inner
-def is_first_equal(memory: DirectedMemory, best: int) -> bool:
-    """
-    Return whether no original before an equal one that the first probe has found can be equal, too.
-
-    Such an original would be listed in other tables alone. The later one has become an original
-    although it found it, so the two are kept apart, and it has a mark.
-    """
-    if memory.unlisted == 0:
-        return True
-    mark = confirm.mark_of(memory, best & confirm.ROW_MASK)
-    return bool(mark == confirm.NO_MARK)
-
-
-@inner
 def search_turn(
     memory: DirectedMemory, view: View, turn: int, ready: int, doubts: np.uint64
 ) -> int:
     """
     Return the best match. Up to the turn `ready`, probes are prepared; their memory is prefetched
     on the way.
-
-    The first probe finds whatever is equal: when that is confirmed as such, the others need not be
-    looked up.
     """
     here = turn_at(memory, turn)
     turns = turns_from(memory, view, turn, ready)
     memory.rank_count = 0
     waiting = named = number = read = signed(0)
-    best = UNCONFIRMED
     chunk = signed(1) if view.vectors == LONG else CHUNK
     for table in range(view.tables):
         own = arranged_in(here, table)
         end = probes_end(here, table)
         below = TOP - read64(memory.widths, table)
         while number < end:
-            stop = min(end, number + chunk) if number else signed(1)
+            stop = min(end, number + chunk)
             ask_ahead(view, turns, number, stop)
-            if best < IDENTICAL:
-                number = stop
-                continue
             for probed in range(number, stop):
                 probe = read64(turns.here, probed)
                 waiting, entries = scan_probe(view, probe, own, below, waiting)
                 read += entries
-            if number == 0 or waiting > FOUND_MAX:
+            if waiting > FOUND_MAX:
                 name_rows(memory, view, table, named, waiting)
                 rank_found(memory, view, waiting, doubts)
                 waiting = named = signed(0)
-                if number == 0 and memory.rank_count:
-                    best = confirm.confirm(memory, turn)
-                    if best < IDENTICAL and not is_first_equal(memory, signed(best)):
-                        best = UNCONFIRMED
             number = stop
         name_rows(memory, view, table, named, waiting)
         named = waiting
     ask_rest(memory, view, turns)
     memory.filters_read += read
-    if best < IDENTICAL:
-        return signed(best)
     rank_found(memory, view, waiting, doubts)
     return signed(confirm.confirm(memory, turn))
 
@@ -190,7 +164,7 @@ def match_directed(
     memory: DirectedMemory = block[0]
     row = first_row
     count = len(fingerprints)
-    ready = signed(begin)
+    ready = looked_at = signed(begin)
     view = view_of(memory)
     for i in range(begin, count):
         if mode != QUERY and not buckets.has_room(memory):
@@ -203,13 +177,17 @@ def match_directed(
             listed[i] = add(memory, fingerprints[i], doubts[i], ranks[i], allowed)
             continue
         while ready < min(signed(i) + AHEAD, signed(count)):
-            prepare(memory, ready, fingerprints[ready], doubts[ready])
+            if ready == looked_at:
+                looked_at = find_equal(memory, view, fingerprints, doubts, ranks, ready, count)
+            prepare(memory, ready, fingerprints[ready], doubts[ready], ranks[ready])
             ready += 1
         if ready < count:
             ask_patterns(memory, doubts[ready])
         if mode != QUERY and i + 1 < count:
             ask_places(memory, fingerprints[i + 1], signed(1))
-        ranks[i] = search_turn(memory, view, signed(i), ready, doubts[i])
+        best = search_turn(memory, view, signed(i), ready, doubts[i])
+        if ranks[i] >= IDENTICAL:
+            ranks[i] = best
         if mode == INSERT_ALL or (mode == INSERT_NEW and ranks[i] >= UNCONFIRMED):
             listed[i] = add(memory, fingerprints[i], doubts[i], row, np.uint64(listed[i]))
             confirm.note_fresh(memory, row, signed(i))
@@ -439,6 +417,7 @@ def scratch_of(rules: SearchRules) -> dict[str, NDArray[np.generic]]:
     time have one each.
     """
     return {
+        "firsts": np.zeros(int(ROWS), np.uint64),
         "turns": np.zeros(TURNS_HELD * turn_words(rules), np.uint64),
         "found": np.zeros(2 * (FOUND_MAX + int(CHUNK) * rules.prefix_max + 1), np.uint64),
         "scratch": np.zeros(SCRATCH_BYTES + 4 * rules.patterns, np.uint8),

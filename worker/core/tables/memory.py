@@ -221,6 +221,7 @@ class DirectedMemory(TableMemory):
     # Of WIDE_LANES entries, compared at a time: 1 to VECTORS_MAX, or LONG.
     vectors: int
     lead: int  # buckets are prefetched so many probes ahead
+    firsts: int  # address: scratch, the first probes of some queries
     turns: int  # address: scratch, the probes of some queries
     turn_bytes: int  # of one query
     found: int  # address: scratch, the entries that are near

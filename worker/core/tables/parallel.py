@@ -12,10 +12,11 @@ A call's rows are taken in parts. Of each part
    originals join a row's candidates if the search would have found them; the sketches decide again;
    what is new is indexed.
 
-The second step needs no tables to see which earlier rows are near: a part has few, and they are
-compared eight at a time. A row takes .4 µs of it with 1,024 new ones, 3.5 with 16,384. A near one
-is a candidate if it is alike enough, if it differs from the row by a pattern that is looked up, in
-some block in which it was listed at birth.
+An earlier row is a candidate if it is near and alike enough, and if it differs from the row by a
+pattern that is looked up, in some block in which it was listed at birth. A sorted search notes on
+its way which rows of the part meet each other (`parts`). Where none was made, or where more met
+than it has room for, the second step compares the fingerprints of the earlier originals, eight at a
+time: .4 µs of a row with 1,024 new ones.
 
 What is found with all bits equal among the originals stays the best: an earlier row of the part has
 a greater number.
@@ -49,15 +50,15 @@ from worker.core.planner import TOGETHER_ROWS, are_sorted
 from worker.core.search import SearchRules
 from worker.core.tables import buckets, confirm
 from worker.core.tables.buckets import ONE
-from worker.core.tables.confirm import LOOK_MAX, UNCONFIRMED
+from worker.core.tables.confirm import UNCONFIRMED
 from worker.core.tables.directed import (
     GIVEN_AHEAD,
-    IDENTICAL,
     DirectedTables,
     scratch_of,
     search_turn,
 )
 from worker.core.tables.entries import TOP, add, arranged, ask_places
+from worker.core.tables.equal import IDENTICAL, find_equal
 from worker.core.tables.memory import (
     INSERT_ALL,
     INSERT_GIVEN,
@@ -67,9 +68,9 @@ from worker.core.tables.memory import (
     kernel,
     signed,
 )
-from worker.core.tables.parts import Part, take_kept
+from worker.core.tables.parts import Part, join, join_pairs, take_kept
 from worker.core.tables.scan import PATTERN_MASK, view_of
-from worker.core.tables.second_look import products, rank_of
+from worker.core.tables.second_look import is_alike, products
 from worker.core.tables.sorted_probes import Sorting, search_sorted, sorting_for
 from worker.core.tables.turns import AHEAD, ask_patterns, prepare, probes_at, probes_end, turn_at
 
@@ -77,6 +78,16 @@ ROWS_MAX = 1_024  # of a part: beyond it the second step would compare more than
 # Pairs of near rows in a part: beyond it, parts have ROWS_MAX rows. Thousands of pages of one
 # template, each of which becomes an original, would take seconds: 20 to 100 ns a pair.
 NEAR_MAX = 1 << 20
+PAIRS_MAX = 1 << 22  # that the search of a part has room for: 32 MB, if it finds so many
+NO_PAIRS = np.empty(0, np.uint64)
+# What is noted by row of a part: `Part.kept` and the columns after it.
+Notes = tuple[
+    NDArray[np.uint64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.uint64],
+    NDArray[np.int64],
+]
 SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
 
 
@@ -105,40 +116,45 @@ def search_rows(block: Block, part: Part, begin: int, end: int) -> None:
     memory: DirectedMemory = block[0]
     fingerprints = part.fingerprints
     doubts = part.doubts
+    ranks = part.ranks
     view = view_of(memory)
-    ready = signed(begin)
+    ready = looked_at = signed(begin)
     for i in range(begin, end):
         while ready < min(signed(i) + AHEAD, signed(end)):
-            prepare(memory, ready, fingerprints[ready], doubts[ready])
+            if ready == looked_at:
+                looked_at = find_equal(memory, view, fingerprints, doubts, ranks, ready, end)
+            prepare(memory, ready, fingerprints[ready], doubts[ready], ranks[ready])
             ready += 1
         if ready < end:
             ask_patterns(memory, doubts[ready])
         take_kept(memory, part, signed(i))
         best = search_turn(memory, view, signed(i), ready, doubts[i])
-        part.ranks[i] = best
+        if ranks[i] < IDENTICAL:
+            confirm.keep(memory, signed(ranks[i]))
+        else:
+            ranks[i] = best
         part.counts[i - part.first] = memory.rank_count
 
 
 @kernel
-def confirm_rows(block: Block, part: Part, end: int) -> None:
-    """Confirm the candidates of a part's rows, up to row `end` - 1 of the call."""
+def confirm_rows(block: Block, part: Part) -> None:
+    """Confirm the candidates of a part's rows."""
     memory: DirectedMemory = block[0]
     scratch = memory.ranks
-    for i in range(part.first, end):
+    for i in range(part.first, part.end):
         take_kept(memory, part, signed(i))
         part.ranks[i] = confirm.confirm(memory, signed(i))
     memory.ranks = scratch
 
 
 @kernel
-def join_outside(block: Block, part: Part, end: int, found: Candidates) -> None:
+def join_outside(block: Block, part: Part, found: Candidates) -> None:
     """
-    Keep what another index has found for a part's rows, up to row `end` - 1 of the call, and
-    confirm those that have got something.
+    Keep what another index has found for a part's rows, and confirm those that have got something.
     """
     memory: DirectedMemory = block[0]
     scratch = memory.ranks
-    for i in range(part.first, end):
+    for i in range(part.first, part.end):
         if found.begins[i] == found.ends[i]:
             continue
         take_kept(memory, part, signed(i))
@@ -169,7 +185,7 @@ def is_looked_up(
 
 
 @inner
-def join_earlier(memory: DirectedMemory, part: Part, i: int, count: int, first_row: int) -> bool:
+def join_earlier(memory: DirectedMemory, part: Part, i: int, count: int) -> bool:
     """
     Keep those of the part's first `count` originals that a row finds; tell whether there are any.
     """
@@ -186,37 +202,42 @@ def join_earlier(memory: DirectedMemory, part: Part, i: int, count: int, first_r
             if number >= count:  # the last vector reaches past them
                 break
             memory.near_met += 1
+            earlier = part.places[number]
             difference = fingerprint ^ part.news[number]
-            product, norms = products(difference, doubts[i], doubts[part.places[number]])
-            squares = LOOK_MAX * LOOK_MAX * product * product
-            least = memory.look_min
-            if squares < least * least * norms or (product <= 0 and least > 0):
+            product, norms = products(difference, doubts[i], doubts[earlier])
+            if not is_alike(memory.look_min, product, norms):
                 continue
             if not is_prepared:
-                prepare(memory, signed(i), fingerprint, doubts[i])
+                prepare(memory, signed(i), fingerprint, doubts[i], signed(UNCONFIRMED))
                 is_prepared = True
-            listed = np.uint64(part.listed[part.places[number]])
-            if is_looked_up(memory, turn, difference, listed):
-                rank = rank_of(product, norms, difference, signed(first_row + number))
-                confirm.keep(memory, rank)
+            if is_looked_up(memory, turn, difference, np.uint64(part.listed[earlier])):
+                join(memory, part, i, earlier)
                 has_joined = True
     return has_joined
 
 
 @kernel
 def settle_rows(
-    block: Block, part: Part, begin: int, end: int, first_row: int, count: int, mode: int
+    block: Block,
+    part: Part,
+    pairs: NDArray[np.uint64],
+    begin: int,
+    first_row: int,
+    count: int,
+    mode: int,
 ) -> int:
     """
-    Settle rows `begin` to `end` - 1 of the call, that are searched; return where it stopped: for
-    want of room, or where NEAR_MAX pairs of them were near.
+    Settle a part's rows from row `begin` of the call on; return where it stopped: for want of room,
+    or where NEAR_MAX pairs of them were near.
 
-    `count` of the part's rows are indexed already, from `first_row` on.
+    `count` of the part's rows are indexed already, from `first_row` on. `pairs` are sorted.
     """
     memory: DirectedMemory = block[0]
     fingerprints = part.fingerprints
     ranks = part.ranks
     scratch = memory.ranks
+    end = part.end
+    at = signed(0)  # of the pairs
     for i in range(begin, end):
         is_crowded = memory.near_met > NEAR_MAX and i >= part.first + ROWS_MAX
         if is_crowded or not buckets.has_room(memory):
@@ -227,15 +248,21 @@ def settle_rows(
             ask_places(memory, fingerprints[i + GIVEN_AHEAD], signed(1))
         if ranks[i] >= IDENTICAL:
             take_kept(memory, part, signed(i))
-            if join_earlier(memory, part, signed(i), count, first_row):
+            if part.is_paired:
+                at, has_joined = join_pairs(memory, part, pairs, at, signed(i))
+            else:
+                has_joined = join_earlier(memory, part, signed(i), count)
+            if has_joined:
                 ranks[i] = confirm.confirm(memory, signed(i))
+        part.born[i - part.first] = -1
         if mode == INSERT_ALL or ranks[i] >= UNCONFIRMED:
             part.news[count] = fingerprints[i]
             part.places[count] = i
+            row = first_row + count
+            part.born[i - part.first] = row
             allowed = np.uint64(part.listed[i])
-            listed = add(memory, fingerprints[i], part.doubts[i], first_row + count, allowed)
-            part.listed[i] = listed
-            confirm.note_fresh(memory, first_row + count, signed(i))
+            part.listed[i] = add(memory, fingerprints[i], part.doubts[i], row, allowed)
+            confirm.note_fresh(memory, row, signed(i))
             count += 1
     memory.ranks = scratch
     return signed(end)
@@ -253,13 +280,21 @@ class Scratch:
     def __init__(self, rules: SearchRules) -> None:
         self._rules = rules
         self._sorting: Sorting | None = None
+        self._pairs = NO_PAIRS
         self._arrays = scratch_of(rules)  # kept alive here: blocks hold their addresses
 
-    def sorting(self, rows: int) -> Sorting:
-        """Return the arrays that a sorted search of so many rows writes to."""
-        if self._sorting is None or len(self._sorting.own) < rows:
-            self._sorting = sorting_for(self._rules, rows)
-        return self._sorting
+    def sorting(self, rows: int, part_rows: int) -> Sorting:
+        """Return the arrays that a sorted search of so many rows of a part writes to."""
+        sorting = self._sorting
+        if sorting is None or len(sorting.own) < rows or len(sorting.entered) < part_rows:
+            sorting = self._sorting = sorting_for(self._rules, rows, part_rows)
+        return sorting
+
+    def pairs(self) -> NDArray[np.uint64]:
+        """Return the array that gets the pairs of a part."""
+        if not len(self._pairs):
+            self._pairs = np.empty(PAIRS_MAX, np.uint64)
+        return self._pairs
 
     def block_like(self, memory: DirectedMemory) -> DirectedMemory:
         """
@@ -286,13 +321,7 @@ class ParallelTables(DirectedTables):
         self.is_sorted: bool | None = None  # whether probes are sorted; None: where it pays
         self.outside: Sequence[Candidates] = ()  # of the next call's rows
         self._scratches: list[Scratch] = []
-        rows_max = max(ROWS_MAX, TOGETHER_ROWS)
-        self._notes = (
-            np.empty((rows_max, int(confirm.RANKS_MAX)), np.uint64),
-            np.empty(rows_max, np.int64),
-            np.empty(rows_max + WIDE_LANES, np.uint64),
-            np.empty(rows_max, np.int64),
-        )
+        self._notes: Notes | None = None
 
     def match(
         self,
@@ -310,57 +339,74 @@ class ParallelTables(DirectedTables):
         if is_row_by_row or not is_ascending or mode == INSERT_GIVEN:
             return super().match(held, begin, first_row, ranks, mode)
         self._hold(first_row, ranks[begin:], mode)
-        fingerprints, doubts = held
-        part = Part(begin, fingerprints, doubts, ranks, self._listed, *self._notes)
-        part_rows = TOGETHER_ROWS if is_sorted else ROWS_MAX
+        part = self._part_of(held, ranks, rows)
         first = begin
         while first < len(ranks):
-            end = min(first + part_rows, len(ranks))
-            part = part._replace(first=first)
-            self._search(part, end)
+            is_sorted = is_sorted and self._is_sorted(len(ranks) - first)
+            part = self._next_part(part, first, is_sorted)
+            pairs = self._search(part, is_sorted, has_pairs=mode != QUERY)
             self.memory.asking = self.asks
             for found in self.outside:
-                join_outside(self.memory.block, part, end, found)
+                join_outside(self.memory.block, part, found)
             self.memory.asking = 0
             if self.asks:
-                confirm_rows(self.memory.block, part, end)
+                confirm_rows(self.memory.block, part)
+            first = part.end
             if mode != QUERY:
-                end = self._settle(part, end, first_row, mode)
-                first_row += confirm.births(ranks[first:end], mode)
-                if self.memory.near_met > NEAR_MAX:
-                    part_rows = ROWS_MAX
-            first = end
+                first = self._settle(part, pairs, first_row, mode)
+                first_row += confirm.births(ranks[part.first : first], mode)
+                is_sorted = is_sorted and self.memory.near_met <= NEAR_MAX
         return len(ranks)
 
-    def _settle(self, part: Part, end: int, first_row: int, mode: int) -> int:
+    def _part_of(self, held: list[NDArray[np.uint64]], ranks: NDArray[np.int64], rows: int) -> Part:
+        """Return a part of a call of so many rows, with room for as many as are taken together."""
+        rows = min(rows, max(ROWS_MAX, TOGETHER_ROWS))
+        if self._notes is None or len(self._notes[0]) < rows:
+            self._notes = (
+                np.empty((rows, int(confirm.RANKS_MAX)), np.uint64),
+                np.empty(rows, np.int64),
+                np.empty(rows, np.int64),
+                np.empty(rows + WIDE_LANES, np.uint64),
+                np.empty(rows, np.int64),
+            )
+        fingerprints, doubts = held
+        return Part(0, 0, fingerprints, doubts, ranks, self._listed, *self._notes, is_paired=False)
+
+    def _next_part(self, part: Part, first: int, is_sorted: bool) -> Part:
+        """Return the part that begins with this row of the call."""
+        rows = TOGETHER_ROWS if is_sorted else ROWS_MAX
+        return part._replace(first=first, end=min(first + rows, len(part.ranks)))
+
+    def _settle(
+        self, part: Part, pairs: NDArray[np.uint64] | None, first_row: int, mode: int
+    ) -> int:
         """
-        Settle a part's rows up to row `end` - 1 of the call, and return where it stopped: earlier
-        if too many of its originals are near each other.
+        Settle a part's rows, and return where it stopped: before its end if too many of its
+        originals are near each other.
         """
+        part = part._replace(is_paired=pairs is not None)
+        pairs = NO_PAIRS if pairs is None else pairs
         self.memory.near_met = 0
         done = part.first
-        while done < end and self.memory.near_met <= NEAR_MAX:
+        while done < part.end and self.memory.near_met <= NEAR_MAX:
             self.maintain()
             count = confirm.births(part.ranks[part.first : done], mode)
-            done = settle_rows(self.memory.block, part, done, end, first_row, count, mode)
+            done = settle_rows(self.memory.block, part, pairs, done, first_row, count, mode)
         return done
 
     def candidates(self, held: list[NDArray[np.uint64]]) -> Candidates:
         """Return the best candidates of each fingerprint. Changes nothing."""
-        fingerprints, doubts = held
-        count = len(fingerprints)
-        ranks = np.empty(count, np.int64)
-        part = Part(0, fingerprints, doubts, ranks, self._listed, *self._notes)
+        count = len(held[0])
         counts = [np.zeros(1, np.int64)]
         found = [np.empty(0, np.uint64)]
-        part_rows = TOGETHER_ROWS if self._is_sorted(count) else ROWS_MAX
-        for first in range(0, count, part_rows):
-            end = min(first + part_rows, count)
-            part = part._replace(first=first)
-            self._search(part, end)
-            counts.append(part.counts[: end - first].copy())
+        part = self._part_of(held, np.empty(count, np.int64), count)
+        while part.end < count:
+            is_sorted = self._is_sorted(count - part.end)
+            part = self._next_part(part, part.end, is_sorted)
+            self._search(part, is_sorted, has_pairs=False)
+            counts.append(part.counts[: part.end - part.first].copy())
             is_kept = np.arange(part.kept.shape[1]) < counts[-1][:, None]
-            found.append(part.kept[: end - first][is_kept])
+            found.append(part.kept[: part.end - part.first][is_kept])
         edges = np.cumsum(np.concatenate(counts))
         return Candidates(edges[:-1], edges[1:], np.concatenate(found))
 
@@ -377,11 +423,14 @@ class ParallelTables(DirectedTables):
         entries = self.stores[0].entries / (self.memory.tables << bits)
         return are_sorted(self._rules, each, entries, bits)
 
-    def _search(self, part: Part, end: int) -> None:
-        """Search the rows of a part, each thread as many; this one takes the first of them."""
-        rows = end - part.first
+    def _search(self, part: Part, is_sorted: bool, *, has_pairs: bool) -> NDArray[np.uint64] | None:
+        """
+        Search the rows of a part, each thread as many; this one takes the first of them. Return
+        which rows of the part meet each other, in their order, if `has_pairs` and the search is
+        sorted; None, too, if there are too many of them.
+        """
+        rows = part.end - part.first
         shares = self._shares(rows)
-        is_sorted = self._is_sorted(rows)
         while len(self._scratches) < shares:
             self._scratches.append(Scratch(self._rules))
         edges = [part.first + rows * share // shares for share in range(shares + 1)]
@@ -389,10 +438,13 @@ class ParallelTables(DirectedTables):
         def search(share: int) -> DirectedMemory:
             memory = self._scratches[share].block_like(self.memory)
             memory.asking = self.asks
+            memory.near_met = 0
             first, stop = edges[share], edges[share + 1]
             if is_sorted:
-                sorting = self._scratches[share].sorting(stop - first)
-                search_sorted(memory.block, part, sorting, first, stop)
+                scratch = self._scratches[share]
+                pairs = scratch.pairs() if has_pairs else NO_PAIRS
+                sorting = scratch.sorting(stop - first, rows)
+                search_sorted(memory.block, part, pairs, sorting, first, stop)
             else:
                 search_rows(memory.block, part, first, stop)
             return memory
@@ -406,3 +458,7 @@ class ParallelTables(DirectedTables):
         for block in blocks:
             self.memory.filters_read += block.filters_read - known.filters_read
             self.memory.sketches_read += block.sketches_read - known.sketches_read
+        if not (has_pairs and is_sorted) or any(block.near_met > PAIRS_MAX for block in blocks):
+            return None
+        met = [self._scratches[at].pairs()[: block.near_met] for at, block in enumerate(blocks)]
+        return np.sort(np.concatenate(met))

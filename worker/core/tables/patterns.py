@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from worker.core import search
 from worker.core.compiled import inner
-from worker.core.kernels.machine import popcount, read16, read32, write16, write32
+from worker.core.kernels.machine import popcount, read16, read32, read64, write16, write32
 from worker.core.search import BLOCK_BITS_MAX, BLOCK_BITS_MIN
 from worker.core.tables.columns import MappedColumn
-from worker.core.tables.memory import kernel, signed
+from worker.core.tables.memory import DirectedMemory, kernel, signed
 
 NARROW = signed(BLOCK_BITS_MIN)  # bits of a block whose patterns are in a table
 FLIPS_MAX = 4  # bits of the longest patterns
@@ -80,6 +80,35 @@ def write_patterns(
         step = read16(recipe, number)
         earlier = read32(out, signed(step >> STEP_SHIFT))
         write32(out, number, earlier | read32(scratch, signed(step & BIT_MASK)))
+
+
+class BlockPatterns(NamedTuple):
+    """The patterns of a block, where a search reads them."""
+
+    address: int
+    length: int
+    are_narrow: bool  # 16 bits each, else 32
+
+
+@inner
+def patterns_of(memory: DirectedMemory, width: np.uint64, doubts: np.uint64) -> BlockPatterns:
+    """Return the patterns of a block with these doubtful bits; wide ones are made."""
+    recipe = recipe_number(signed(width), doubts)
+    count = signed(read64(memory.counts, recipe))
+    if memory.pattern_table:
+        address = memory.pattern_table + 2 * memory.patterns * signed(doubts)
+        return BlockPatterns(signed(address), count, True)
+    made = signed(memory.scratch + SCRATCH_BYTES)
+    steps = memory.recipes + 2 * memory.patterns * recipe
+    write_patterns(steps, count, doubts, signed(width), memory.scratch, made)
+    return BlockPatterns(made, count, False)
+
+
+@inner
+def pattern_at(patterns: BlockPatterns, number: int) -> np.uint64:
+    if patterns.are_narrow:
+        return np.uint64(read16(patterns.address, signed(number)))
+    return np.uint64(read32(patterns.address, signed(number)))
 
 
 @kernel

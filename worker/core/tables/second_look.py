@@ -57,6 +57,18 @@ def look(product: int, norms: int) -> int:
 
 
 @inner
+def is_alike(look_min: int, product: int, norms: int) -> bool:
+    """
+    Return whether the second look is at least `look_min`.
+
+    Most fall short of it, so that is told without a division and a root: floor(sqrt(a / b)) >= m
+    exactly when a >= m * m * b.
+    """
+    squares = LOOK_MAX * LOOK_MAX * product * product
+    return bool(squares >= look_min * look_min * norms and (product > 0 or look_min == 0))
+
+
+@inner
 def rank_of(product: int, norms: int, difference: np.uint64, row: int) -> int:
     """Return the rank of a candidate whose sketch nobody has compared."""
     unlike = LOOK_MAX - look(product, norms)
@@ -68,15 +80,12 @@ def rank_entry(memory: DirectedMemory, view: View, number: int, doubts: np.uint6
     """
     Rank a row that was found, and keep it if it is among the best candidates.
 
-    Most fall short of `look_min`, so that is told without a division and a root: floor(sqrt(a / b))
-    >= m exactly when a >= m * m * b. All lie within the distance: their filters and patterns have
-    said so.
+    All lie within the distance: their filters and patterns have said so.
     """
     row = signed(read64(view.found, 2 * number))
     difference = read64(view.found, 2 * number + 1)
     product, norms = products(difference, doubts, doubts_of(view.doubts, row))
-    squares = LOOK_MAX * LOOK_MAX * product * product
-    if squares >= view.look_min * view.look_min * norms and (product > 0 or view.look_min == 0):
+    if is_alike(view.look_min, product, norms):
         confirm.keep(memory, rank_of(product, norms, difference, row))
 
 

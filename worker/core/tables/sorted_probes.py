@@ -7,7 +7,7 @@ read once for all of them, and the buckets in the order of the memory.
     probe    prefix that is looked up (32 bits) | row, counted from the first one (32 bits)
 
 The search of one row reads some hundred buckets at random places (`directed`). With 10 M originals
-a table has 65,536 buckets of 150 entries, and the probes of 16,384 rows meet each of them 16 times.
+a table has 65,536 buckets of 150 entries, and the probes of 65,536 rows meet each of them 64 times.
 In one table after the other
 
 1. the probes of all rows are made,
@@ -19,24 +19,28 @@ In one table after the other
    the bits of a vector, and all probes of the bucket share what the planes cost.
 4. What is near waits until its reference and its doubts have been prefetched, and then joins the
    candidates of its row.
-
-The first probe of each row goes before all others, as in the search of one row: it finds whatever
-is equal, and where that is confirmed nothing else is looked up.
+5. The rows of the part are sorted, too, as the table would list them. Those of a bucket are
+   compared with its probes, so that each row gets to know which earlier ones it meets (`parts`).
+   Without that, a row would be compared with all earlier ones: 3.5 µs with 16,384 of them.
 
 Processor time of a query in µs, for documents that have no original, by how many rows a call has.
-The two searches of a line took turns in one process (Intel Xeon, family 6, model 207):
+The two searches of a line took turns in one process, compiled for x86-64-v3:
 
-    originals, rules, vectors        row by row    1,000    4,096    16,384
-    10 M     4x16x64   x86-64-v3             58       44       26        19
-    10 M     4x16x64   AVX-512               37       43       25        16
-    5 M      4x16x64   x86-64-v3             27       26       20        13
-    3 M      4x16x64   x86-64-v3             17       20       12        11
-    1 M      4x16x64   x86-64-v3            6.8       13        9         8
-    100 M    3x21x128  x86-64-v3             48      109                 43
+    originals, rules      row by row    1,000    4,096    16,384    65,536
+    AMD EPYC (family 26)
+    1 M     4x16x64              3.4       11      5.1       3.4       3.6
+    3 M     4x16x64              7.2       16      7.4       5.4       5.9
+    5 M     4x16x64               13       22      9.8       7.4       7.0
+    10 M    4x16x64               22       36       15        12        11
+    20 M    4x16x64               46       58       28        20        20
+    30 M    3x19x128              20       62       31        15        11
+    100 M   3x21x128              20                          32        20
+    Intel Xeon (family 6, model 207)
+    3 M     4x16x64               17       20       12        11
+    10 M    4x16x64               58       44       26        19
+    100 M   3x21x128              48                          43
 
-With 3x21x128, 16,384 rows meet a bucket once: each table has 2 M buckets, of 48 entries.
-
-Of the 19 µs, 3 are for making and sorting probes, 2 for planes, 10 for comparing, 4 for candidates.
+With 3x21x128, 65,536 rows meet a bucket four times: each table has 2 M buckets, of 48 entries.
 
 Tried: a bucket that one probe meets compared as it lies (a tenth more); planes of 16 bits, of 16
 entries each (a tenth more), and of 4 bits, each looked up in a table of 16 (André, Kermarrec, Le
@@ -56,7 +60,6 @@ from worker.core.kernels.machine import (
     popcount,
     prefetch,
     prefetch_many,
-    read16,
     read32,
     read64,
     trailing_zeros,
@@ -67,18 +70,15 @@ from worker.core.kernels.nearness import PLANE_LANES, planes_within, put_planes
 from worker.core.search import SearchRules
 from worker.core.tables import confirm
 from worker.core.tables.buckets import ONE, count_of, start_of
-from worker.core.tables.directed import FOUND_MAX, IDENTICAL, is_first_equal, name_rows
-from worker.core.tables.entries import FILTER_MASK, TOP, ZERO, arranged, bucket_of, filter_at
+from worker.core.tables.directed import FOUND_MAX, name_rows
+from worker.core.tables.entries import FILTER_MASK, TOP, ZERO, arranged, filter_at
+from worker.core.tables.equal import IDENTICAL, find_equal
 from worker.core.tables.memory import Block, DirectedMemory, kernel, signed
-from worker.core.tables.parts import Part, take_kept
-from worker.core.tables.patterns import SCRATCH_BYTES, recipe_number, write_patterns
+from worker.core.tables.parts import Part, note_pair, take_kept
+from worker.core.tables.patterns import pattern_at, patterns_of
 from worker.core.tables.scan import (
-    BUCKET_SHIFT,
     View,
-    ask_range,
-    bucket_in,
     put_found,
-    scan_probe,
     view_of,
 )
 from worker.core.tables.second_look import rank_entry
@@ -100,15 +100,16 @@ class Sorting(NamedTuple):
     group_ends: NDArray[np.uint64]  # of each such group, where its probes end
     bucket_ends: NDArray[np.uint64]  # of each bucket of a group, where its probes end
     own: NDArray[np.uint64]  # by row: its fingerprint, arranged for the table
-    is_done: NDArray[np.bool_]  # by row: its first probe has found what is equal
     rows: NDArray[np.uint32]  # of each entry that waits, the row that it is near
     planes: NDArray[np.uint8]  # of ENTRIES_MAX filters
+    entered: NDArray[np.uint64]  # of one table: prefix and row of the part, at last by bucket
+    by_lower_half: NDArray[np.uint64]  # the same by the lower half of their bucket's number
 
 
-def sorting_for(rules: SearchRules, rows: int) -> Sorting:
+def sorting_for(rules: SearchRules, rows: int, part_rows: int) -> Sorting:
     """
-    Return what a search of so many rows writes to: 16 bytes for each of their probes of a table, 17
-    MB for 16,384 rows with 64 patterns.
+    Return what a search of so many rows of a part writes to: 16 bytes for each of their probes of a
+    table, 67 MB for 65,536 rows with 64 patterns.
     """
     probes = rows * rules.patterns
     return Sorting(
@@ -117,10 +118,11 @@ def sorting_for(rules: SearchRules, rows: int) -> Sorting:
         np.empty(1 << HALF_BITS_MAX, np.uint64),
         np.empty(1 << HALF_BITS_MAX, np.uint64),
         np.empty(rows, np.uint64),
-        np.empty(rows, np.bool_),
         # A probe adds no more entries than one prefix has.
         np.empty(FOUND_MAX + rules.prefix_max + 1, np.uint32),
         np.empty(6 * int(ENTRIES_MAX), np.uint8),
+        np.empty(part_rows, np.uint64),
+        np.empty(part_rows, np.uint64),
     )
 
 
@@ -128,6 +130,7 @@ class SearchedRows(NamedTuple):
     """The rows of a part that one thread searches, `begin` to `end` - 1 of the call."""
 
     part: Part
+    pairs: NDArray[np.uint64]  # gets their earlier rows; without room for any, none is looked for
     sorting: Sorting
     begin: int
     end: int
@@ -148,74 +151,44 @@ def rank_waiting(
 
 
 @inner
-def find_equal(memory: DirectedMemory, view: View, searched: SearchedRows) -> None:
-    """Look up the first probe of each row, and note the rows that need no other."""
-    part, sorting, begin = searched.part, searched.sorting, searched.begin
-    probes = sorting.probes.ctypes.data
-    below = TOP - read64(memory.widths, signed(0))
-    count = searched.end - begin
-    for row in range(count):
-        own = arranged(memory, signed(0), part.fingerprints[begin + row])
-        bucket = bucket_of(memory, signed(0), own)
-        write64(probes, row, np.uint64(bucket) << BUCKET_SHIFT)
-        sorting.own[row] = own
-    for row in range(count):
-        if row + 2 * LEAD < count:
-            prefetch(view.heads, 8 * bucket_in(read64(probes, row + 2 * LEAD)))
-        ask_range(view, probes, row + LEAD, min(row + LEAD + 1, count))
-        i = begin + row
-        waiting, entries = scan_probe(view, read64(probes, row), sorting.own[row], below, signed(0))
-        memory.filters_read += entries
-        part.counts[i - part.first] = 0
-        sorting.is_done[row] = False
-        if waiting == 0:
-            continue
-        for number in range(waiting):
-            write32(sorting.rows.ctypes.data, signed(number), np.uint32(row))
-        rank_waiting(memory, view, searched, signed(0), waiting)
-        if part.counts[i - part.first]:
-            take_kept(memory, part, i)
-            best = confirm.confirm(memory, i)
-            if best < IDENTICAL and is_first_equal(memory, signed(best)):
-                part.ranks[i] = best
-                sorting.is_done[row] = True
+def put_equal(memory: DirectedMemory, view: View, searched: SearchedRows) -> None:
+    """Find the rows that need no search; what equals them is their only candidate so far."""
+    part = searched.part
+    looked_at = searched.begin
+    while looked_at < searched.end:
+        looked_at = find_equal(
+            memory, view, part.fingerprints, part.doubts, part.ranks, looked_at, searched.end
+        )
+    for i in range(searched.begin, searched.end):
+        take_kept(memory, part, signed(i))
+        memory.rank_count = signed(0)
+        if part.ranks[i] < IDENTICAL:
+            confirm.keep(memory, signed(part.ranks[i]))
+        part.counts[i - part.first] = memory.rank_count
 
 
 @inner
 def make_probes(memory: DirectedMemory, searched: SearchedRows, table: int) -> int:
-    """Write the probes of all rows in a table, but for their first ones; return how many."""
+    """Write the probes of all rows in a table; return how many."""
     part, sorting, begin = searched.part, searched.sorting, searched.begin
     made = sorting.probes.ctypes.data
-    first = signed(table == 0)  # of the patterns; the one before it has been looked up
     total = signed(0)
     width = read64(memory.widths, table)
     for i in range(begin, searched.end):
         if i + LEAD < searched.end:
             ask_patterns_of(memory, table, part.doubts[i + LEAD])
         row = i - begin
-        if sorting.is_done[row]:
+        if part.ranks[i] < IDENTICAL:
             continue
         own = arranged(memory, table, part.fingerprints[i])
         sorting.own[row] = own
         block = own >> (TOP - width)
         unsure = arranged(memory, table, part.doubts[i]) >> (TOP - width)
-        recipe = recipe_number(signed(width), unsure)
-        count = signed(read64(memory.counts, recipe))
-        if memory.pattern_table:
-            patterns = memory.pattern_table + 2 * memory.patterns * signed(unsure)
-            for number in range(first, count):
-                pattern = np.uint64(read16(patterns, signed(number)))
-                probe = (block ^ pattern) << PREFIX_SHIFT | np.uint64(row)
-                write64(made, total + number - first, probe)
-        else:
-            patterns = memory.scratch + signed(SCRATCH_BYTES)
-            steps = memory.recipes + 2 * memory.patterns * recipe
-            write_patterns(steps, count, unsure, signed(width), memory.scratch, patterns)
-            for number in range(first, count):
-                pattern = np.uint64(read32(patterns, signed(number)))
-                probe = (block ^ pattern) << PREFIX_SHIFT | np.uint64(row)
-                write64(made, total + number - first, probe)
-        total += count - first
+        patterns = patterns_of(memory, width, unsure)
+        for number in range(patterns.length):
+            prefix = block ^ pattern_at(patterns, number)
+            write64(made, total + number, prefix << PREFIX_SHIFT | np.uint64(row))
+        total += patterns.length
     return total
 
 
@@ -323,47 +296,109 @@ def search_bucket(
     return waiting
 
 
+class Halves(NamedTuple):
+    """How the number of a bucket is halved, and where it begins in a probe."""
+
+    shift: np.uint64
+    lower: int  # bits
+    groups: int  # values of the upper half
+    buckets: int  # values of the lower half
+
+
 @inner
-def search_table(memory: DirectedMemory, view: View, searched: SearchedRows, table: int) -> None:
-    """Let what all rows find in a table join their candidates."""
-    sorting = searched.sorting
-    total = make_probes(memory, searched, table)
+def halves_of(memory: DirectedMemory, table: int) -> Halves:
     lower = signed(memory.bits) >> 1
-    upper = signed(memory.bits) - lower
     # Of a prefix, the bits below those of its bucket's number.
     surplus = read64(memory.widths, table) - np.uint64(memory.bits)
-    shift = PREFIX_SHIFT + surplus
+    groups = signed(1) << (signed(memory.bits) - lower)
+    return Halves(PREFIX_SHIFT + surplus, lower, groups, signed(1) << lower)
+
+
+@inner
+def enter_part(memory: DirectedMemory, searched: SearchedRows, table: int, halves: Halves) -> int:
+    """Write the part's rows as a table would list them, by bucket; return how many."""
+    if len(searched.pairs) == 0:
+        return signed(0)
+    part, sorting = searched.part, searched.sorting
+    entered = sorting.entered.ctypes.data
+    by_lower_half = sorting.by_lower_half.ctypes.data
+    ends = sorting.bucket_ends.ctypes.data
+    below = TOP - read64(memory.widths, table)
+    rows = part.end - part.first
+    for row in range(rows):
+        own = arranged(memory, table, part.fingerprints[part.first + row])
+        write64(entered, row, (own >> below) << PREFIX_SHIFT | np.uint64(row))
+    none = signed(0)
+    sort_probes(entered, none, rows, halves.shift, halves.buckets, ends, by_lower_half)
+    upper = halves.shift + np.uint64(halves.lower)
+    sort_probes(by_lower_half, none, rows, upper, halves.groups, ends, entered)
+    return rows
+
+
+@inner
+def pair_rows(
+    memory: DirectedMemory, searched: SearchedRows, table: int, at: int, first: int, last: int
+) -> None:
+    """Note which rows of probes `first` to `last` - 1 meet the part's row that is entered there."""
+    part = searched.part
+    probes = searched.sorting.probes.ctypes.data
+    entry = read64(searched.sorting.entered.ctypes.data, at)
+    earlier = part.first + signed(entry & ROW_MASK)
+    for number in range(first, last):
+        probe = read64(probes, signed(number))
+        i = searched.begin + signed(probe & ROW_MASK)
+        if (probe ^ entry) >> PREFIX_SHIFT == ZERO and earlier < i:
+            note_pair(memory, part, searched.pairs, i, earlier, table)
+
+
+@inner
+def search_table(memory: DirectedMemory, view: View, searched: SearchedRows, table: int) -> None:
+    """
+    Let what all rows find in a table join their candidates, and note which earlier rows of the part
+    they meet there.
+    """
+    sorting = searched.sorting
+    halves = halves_of(memory, table)
+    shift, lower = halves.shift, halves.lower
+    entered = sorting.entered.ctypes.data
+    entries = enter_part(memory, searched, table, halves)
+    total = make_probes(memory, searched, table)
     probes = sorting.probes.ctypes.data
     by_group = sorting.by_group.ctypes.data
-    groups = signed(1) << upper
-    buckets = signed(1) << lower
     ends = sorting.group_ends.ctypes.data
-    sort_probes(probes, signed(0), total, shift + np.uint64(lower), groups, ends, by_group)
-    waiting = first = signed(0)
-    for group in range(groups):
+    sort_probes(probes, signed(0), total, shift + np.uint64(lower), halves.groups, ends, by_group)
+    waiting = first = at = signed(0)
+    for group in range(halves.groups):
         stop = signed(read64(sorting.group_ends.ctypes.data, signed(group)))
         ends = sorting.bucket_ends.ctypes.data
-        sort_probes(by_group, first, stop, shift, buckets, ends, probes)
-        heads = view.heads + 8 * ((table << memory.bits) + (group << lower))
-        for bucket in range(buckets):
+        sort_probes(by_group, first, stop, shift, halves.buckets, ends, probes)
+        begin = group << lower
+        heads = view.heads + 8 * ((table << memory.bits) + begin)
+        for bucket in range(halves.buckets):
             last = signed(read64(ends, signed(bucket)))
             if first < last:
                 head = read64(heads, signed(bucket))
                 waiting = search_bucket(memory, view, searched, table, head, first, last, waiting)
+            while at < entries and signed(read64(entered, at) >> shift) == begin + bucket:
+                pair_rows(memory, searched, table, at, first, last)
+                at += 1
             first = last
     rank_waiting(memory, view, searched, table, waiting)
 
 
 @kernel
-def search_sorted(block: Block, part: Part, sorting: Sorting, begin: int, end: int) -> None:
+def search_sorted(
+    block: Block, part: Part, pairs: NDArray[np.uint64], sorting: Sorting, begin: int, end: int
+) -> None:
     """
     Search rows `begin` to `end` - 1 of the call, as `parallel.search_rows` does: find the best
-    match and the best candidates of each.
+    match and the best candidates of each. `pairs` gets the earlier rows of the part that each
+    meets (`parts`).
     """
     memory: DirectedMemory = block[0]
     view = view_of(memory)
-    searched = SearchedRows(part, sorting, signed(begin), signed(end))
-    find_equal(memory, view, searched)
+    searched = SearchedRows(part, pairs, sorting, signed(begin), signed(end))
+    put_equal(memory, view, searched)
     for table in range(memory.tables):
         search_table(memory, view, searched, signed(table))
     for i in range(begin, end):
@@ -372,6 +407,6 @@ def search_sorted(block: Block, part: Part, sorting: Sorting, begin: int, end: i
             for number in range(memory.rank_count):
                 row = signed(read64(memory.ranks, signed(number))) & confirm.ROW_MASK
                 prefetch(confirm.sketch_of(memory, row), signed(0))
-        if not sorting.is_done[i - begin]:
+        if part.ranks[i] >= IDENTICAL:
             take_kept(memory, part, signed(i))
             part.ranks[i] = confirm.confirm(memory, signed(i))

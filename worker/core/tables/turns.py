@@ -18,11 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from worker.core.compiled import fused, inner
-from worker.core.kernels.machine import prefetch, read16, read32, read64, write64
+from worker.core.kernels.machine import prefetch, read64, write64
 from worker.core.search import SearchRules
 from worker.core.tables.entries import TOP, arranged
+from worker.core.tables.equal import IDENTICAL
 from worker.core.tables.memory import DirectedMemory, signed
-from worker.core.tables.patterns import SCRATCH_BYTES, recipe_number, write_patterns
+from worker.core.tables.patterns import pattern_at, patterns_of
 from worker.core.tables.scan import BUCKET_SHIFT, View, ask_range, bucket_in
 
 TURNS_HELD = 4  # queries whose probes are kept: the one that is answered and those after it
@@ -62,36 +63,32 @@ def probes_at(turn: int, tables: int) -> int:
 
 
 @inner
-def prepare(memory: DirectedMemory, number: int, fingerprint: np.uint64, doubts: np.uint64) -> None:
-    """Write the probes of a query."""
+def prepare(
+    memory: DirectedMemory, number: int, fingerprint: np.uint64, doubts: np.uint64, rank: int
+) -> None:
+    """Write the probes of a query: none if its rank says that an equal one has been found."""
     turn = turn_at(memory, number)
     tables = memory.tables
     probes = probes_at(turn, tables)
     end = signed(0)
+    if rank < IDENTICAL:
+        write64(turn, signed(0), np.uint64(0))
+        for table in range(tables):
+            write64(turn, 2 + 2 * table, np.uint64(0))
+        return
     for table in range(tables):
         width = read64(memory.widths, table)
         own = arranged(memory, table, fingerprint)
         unsure = arranged(memory, table, doubts) >> (TOP - width)
-        recipe = recipe_number(signed(width), unsure)
-        count = signed(read64(memory.counts, recipe))
         block = own >> (TOP - width)
         surplus = width - np.uint64(memory.bits)
         first = np.uint64(table << memory.bits)
-        if memory.pattern_table:
-            patterns = memory.pattern_table + 2 * memory.patterns * signed(unsure)
-            for i in range(count):
-                pattern = np.uint64(read16(patterns, signed(i)))
-                write64(probes, end + i, (first + (block ^ pattern)) << BUCKET_SHIFT | pattern)
-        else:
-            scratch = memory.scratch
-            patterns = scratch + signed(SCRATCH_BYTES)
-            steps = memory.recipes + 2 * memory.patterns * recipe
-            write_patterns(steps, count, unsure, signed(width), scratch, patterns)
-            for i in range(count):
-                pattern = np.uint64(read32(patterns, signed(i)))
-                bucket = first + ((block ^ pattern) >> surplus)
-                write64(probes, end + i, bucket << BUCKET_SHIFT | pattern)
-        end += count
+        patterns = patterns_of(memory, width, unsure)
+        for i in range(patterns.length):
+            pattern = pattern_at(patterns, i)
+            bucket = first + ((block ^ pattern) >> surplus)
+            write64(probes, end + i, bucket << BUCKET_SHIFT | pattern)
+        end += patterns.length
         write64(turn, 1 + 2 * table, own)
         write64(turn, 2 + 2 * table, np.uint64(end))
     write64(turn, signed(0), np.uint64(end))

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from worker.core.fingerprint import Fingerprinter
+from worker.core.planner import TOGETHER_ROWS
 from worker.core.search import SearchRules
 from worker.errors import DocumentError, StopError
 from worker.log.judge import JUDGEMENT_COLUMNS, NAMING_COLUMNS, JudgedRows, Judgements
@@ -71,9 +72,8 @@ ANSWERS = 1 << 16  # answers in a file; the last batch may exceed it
 # Rows between two snapshots, at least. They are also at least half of the originals, so all earlier
 # snapshots together are at most twice as large as the last one.
 SNAPSHOT_ROWS_MIN = 1 << 21
-# Records are judged together that have so many rows; the last one may exceed it. At 1 M rows, in
-# records of 1,000, that took .69 and .81 of the judge's processor time for each record alone.
-ROWS_TOGETHER = 1 << 14
+# Records are judged together that have so many rows; the last one may exceed it.
+ROWS_TOGETHER = TOGETHER_ROWS
 ROWS_STOP = 1 << 32  # rows of originals have 32 bits
 _ANY = archives.Record("", 0, None, b"")  # the place of a judged document, which is never shown
 
