@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import Gauge
+from structlog.testing import capture_logs
 
 from tests.shell.memory_log import MemoryLog, MemoryReader
 from tests.shell.simulated_cluster import DEFINITION, TOPIC_ID, Scripted
@@ -203,6 +204,27 @@ def test_records_are_counted_as_ignored_when_they_come_not_at_each_start() -> No
     log.append([b"another"])
     follower.follow(0)
     assert counted.get() == before + 1
+
+
+def test_a_record_that_is_ignored_is_told_by_its_own_offset() -> None:
+    """Also where the records around it are judged in one call with it."""
+    author = DEFINITION.author("w")
+
+    def record(number: int) -> bytes:
+        row = Row(number, RowKind.FULL, f"d{number}", "https://example.org/", 5, 7, 7, 9)
+        section = Section(Source(TOPIC_ID, 0), number, number + 1, number, Rows.of([row]))
+        return next(encode(author, [section], 10_000))
+
+    log = MemoryLog(lambda: 0)
+    log.append([DEFINITION.declaration("w", FORMAT_VERSION)])
+    log.append([record(0), record(1), b"a console's line", record(2), record(3)])
+    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), log, author, 900_000)
+    with capture_logs() as said:
+        assert follower.follow(0) == len(log.entries)
+    assert [one["offset"] for one in said if one["event"] == "a record of the log is ignored"] == [
+        3
+    ]
+    assert follower.replica.rows_applied == 4
 
 
 def test_the_state_of_a_snapshot_is_told_before_the_log_is_replayed() -> None:
