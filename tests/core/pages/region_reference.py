@@ -457,11 +457,13 @@ class Found(NamedTuple):
 
 def find_region(reader: Reader) -> Found:
     """Find the region of a page, after its buttons were read and what is hidden was looked at."""
-    # A circle: buttons are defined by what this file says of a page.
+    # A circle: buttons and terms are defined by what this file says of a page.
     from tests.core.pages.buttons_reference import read_buttons  # noqa: PLC0415
+    from tests.core.pages.terms_reference import mark_terms  # noqa: PLC0415
 
     page = Page(reader)
     read_buttons(page)
+    mark_terms(page)
     uncover(page)
     region = region_of(page)
     inside = [k for k in page.rows if region == 0 or region in page.around(k)]

@@ -47,6 +47,7 @@ from worker.core.pages.measures import grade_blocks, prose_before
 from worker.core.pages.region import cut_to_region, uncover
 from worker.core.pages.scan import scan
 from worker.core.pages.select import select
+from worker.core.pages.terms import mark_terms
 
 TAGS = [*sorted(names.TAGS), "x-y", "cookie-banner", "annotation-x"]
 ATTRIBUTES = [
@@ -100,6 +101,7 @@ def _select_one(room: Any, as_far_as_parts: Any) -> Any:
         return select(room)
     hidden = grade_blocks(room)
     read_buttons(room)
+    mark_terms(room)
     uncover(room, hidden)
     prose_before(room)
     cut_to_region(room)

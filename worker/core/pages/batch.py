@@ -25,6 +25,7 @@ from worker.core.pages.embedded import (
     longest_embedded,
     read_embedded,
     scan_and_select,
+    shows_little,
 )
 from worker.core.pages.names import IN_HEADING
 from worker.core.pages.plain import (
@@ -112,7 +113,7 @@ def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) 
 
 # ---- pages in, texts out
 
-PAGE_RULES = "pages-8"  # the version of all rules of this package: another text, another name
+PAGE_RULES = "pages-9"  # the version of all rules of this package: another text, another name
 PLAIN = 0
 MAIN = 1
 ALL_TEXT = 2
@@ -298,9 +299,8 @@ def _with_embedded(
 ) -> Any:
     """Read a page that is scanned and selected from what it embeds, if it shows little."""
     title = words_of_title(room.title, room.state[TITLE_SIZE])
-    if longest_embedded(room) * LETTERS_MAX >= EMBEDDED_MIN:
-        has_all, embedded_size, room = read_embedded(data, begin, end, room, is_xml, has_all)
-        size = max(size, embedded_size)
+    if longest_embedded(room) * LETTERS_MAX >= EMBEDDED_MIN or shows_little(room):
+        has_all, size, room = read_embedded(data, begin, end, room, is_xml, has_all, size)
     return size, has_all, title, room
 
 

@@ -51,7 +51,7 @@ from worker.core.pages.skeleton import (
 
 # Which words are believed: all; those of dialogs and comments; those of comments behind an article
 ALL_WORDS, SURE_WORDS, NO_WORDS = range(3)
-_BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
+_BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT | names.ALIKE)
 
 # All limits count letters of prose, or a percentage of the page's prose, unless they say otherwise.
 HOLDS_PAGE = 50  # percent: a container with as much is the page itself, under any class name
@@ -307,6 +307,7 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any, is_thread: Any) -> Any:
             or tag == names.NAV
             or tag == names.FOOTER
             or (own & names.SURE and words != NO_WORDS)
+            or own & names.ALIKE
         ):
             return True
         if own & names.COMMENT and nodes[k, N_BEFORE] >= COMMENTS_AFTER:

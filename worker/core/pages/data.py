@@ -59,14 +59,14 @@ def article_text(page: Any, begin: Any, end: Any) -> Any:
         return text, at
     i = characters.find_quoted(page, begin, end, ARTICLE_BODY)
     while i < end:
-        i = _skip_space(page, i + len(ARTICLE_BODY), end)
+        i = skip_space(page, i + len(ARTICLE_BODY), end)
         if i < end and byte_at(page, i) == 58:
-            i = _skip_space(page, i + 1, end)
+            i = skip_space(page, i + 1, end)
             if i < end and byte_at(page, i) == 34:
-                stop = _end_of_string(page, i + 1, end)
+                stop = end_of_string(page, i + 1, end)
                 if stop < end:
                     set_byte(to, at, np.int64(10))
-                    at = _put_string(page, i + 1, stop, to, at + 1)
+                    at = put_string(page, i + 1, stop, to, at + 1)
                 i = stop + 1
         i = characters.find_quoted(page, i, end, ARTICLE_BODY)
     text[at : at + SLACK] = 0
@@ -91,21 +91,21 @@ def _names_article(page: Any, i: Any, end: Any) -> Any:
 
 
 @fused
-def _skip_space(page: Any, i: Any, end: Any) -> Any:
+def skip_space(page: Any, i: Any, end: Any) -> Any:
     while i < end and ABOUT_BYTE[byte_at(page, i)] & SPACE:
         i += 1
     return i
 
 
 @fused
-def _end_of_string(page: Any, i: Any, end: Any) -> Any:
+def end_of_string(page: Any, i: Any, end: Any) -> Any:
     while i < end and byte_at(page, i) != 34:
         i += 2 if byte_at(page, i) == 92 else 1
     return i
 
 
 @fused
-def _put_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+def put_string(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
     """Write a string of JSON as the text that it stands for. Returns where it ends."""
     while i < end:
         byte = byte_at(page, i)

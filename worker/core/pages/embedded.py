@@ -1,5 +1,6 @@
 """
-Reads what a page says in data, in noscript or in a frame, where what it shows is a notice alone.
+Reads what a page says in data, in noscript, in a frame or in the state of its application, where
+what it shows is a notice alone.
 
 Some pages show a sentence while they load, a notice, or the question whether one agrees, and each
 page of the site shows the same. Their own text is there all the same, for machines or for browsers
@@ -8,6 +9,7 @@ without scripts:
     <script type="application/ld+json">{"articleBody": "..."}</script>
     <noscript><p>...</p></noscript>
     <iframe srcdoc="&lt;p&gt;..."></iframe>
+    <script>window.__STATE__ = {"post": {"body": "..."}}</script>
 
 The scanner notes the longest of each kind in passing. If little of the page is its main text, the
 kinds are read in this order, each as an article of its own under the page's title. The first that
@@ -15,15 +17,20 @@ has much more main text takes the place of the page's text. It never joins it: t
 sentence in front would be alike by that.
 
 Much more, so that nothing changes on a page that shows its text: data and frames repeat the text of
-many pages, or its beginning. JSON-LD says that it is the article (`data.py`). The two others may be
+many pages, or its beginning. JSON-LD says that it is the article (`data.py`). The next two may be
 what a site says on all its pages, about scripts or in a widget. So they need an h1, an article or a
 main part of their own. Without one they replace a notice alone, and are longer than what is kept:
 an article may be named like a dialog. A page that was read in vain is read again as it stands.
 
-All is linear: the three stretches do not overlap, each is scanned once, and what stands in them is
+A state says of none of its strings that it is the article (`told.py`), so it is looked for only
+where nothing shown looks like a page's own text: no heading of the page, no article. If a notice is
+all that is left, the description of the page joins it.
+
+All is linear: the four stretches do not overlap, each is scanned once, and what stands in them is
 not looked for again. `tests/core/pages/embedded_reference.py` says the same in plain Python.
 """
 
+# ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
 from __future__ import annotations
 
 from typing import Any
@@ -36,18 +43,24 @@ from worker.core.kernels.machine import (
     byte_at,
     copy_bytes,
     count_less_than,
+    load64,
     put_code_point,
     set_byte,
 )
 from worker.core.pages import characters, names
 from worker.core.pages.characters import SECOND
 from worker.core.pages.data import GROWTH, article_text, put_bytes, put_text
-from worker.core.pages.keep import counts
+from worker.core.pages.heading import HEADLINE_MIN, level_of
+from worker.core.pages.keep import KEPT, counts
 from worker.core.pages.scan import scan
 from worker.core.pages.select import select
 from worker.core.pages.skeleton import (
+    B_BYTES,
+    B_END,
+    B_KEEP,
     B_LENGTH,
     B_NODE,
+    B_START,
     BLOCKS,
     DATA_BEGIN,
     DATA_END,
@@ -58,22 +71,29 @@ from worker.core.pages.skeleton import (
     NODES,
     NOSCRIPT_BEGIN,
     NOSCRIPT_END,
+    OUT_AT,
     REFERENCES_AT,
     TITLE_SIZE,
     with_rows,
 )
+from worker.core.pages.titles import repeats_title
+from worker.core.pages.told import find_told, put_description, state_text
 
 SHOWN_MAX = 400  # letters of main text: a page that shows more needs no other
 NOTICE_MAX = 150  # ... and one that shows as many is hardly a page
 KEPT_MAX = 2_000  # the same with that of dialogs: a whole article may be named like one
 EMBEDDED_MIN = 150  # letters of main text that the other has, at least ...
 NOSCRIPT_MIN = 300  # ... a notice about scripts, the same on all pages of a site, has fewer ...
+STATE_MIN = 400  # ... and the text of a consent box, which may stand in a state
 EMBEDDED_MORE = 2  # ... and so many times as much as the page shows, ...
 OTHER_MORE = 4  # ... or as a page that is more than a notice, where it may not be the article
 LETTERS_MAX = 3  # letters that a byte can count as: a character of Chinese has three bytes
 OWN = 2  # the first container that is embedded: before it are the page and the article around it
-KINDS = 3
-DATA, NOSCRIPT, FRAME = range(KINDS)
+KINDS = 4
+DATA, NOSCRIPT, FRAME, STATE = range(KINDS)
+SAMPLE = 64  # bytes of what the page shows that are looked for in a state
+WORD = 8  # bytes that are compared at once
+DESCRIPTION_MIN = 80  # bytes: a shorter one is no sentence
 
 _ARTICLE = np.frombuffer(b"<article>", np.uint8)
 _ARTICLE_END = np.frombuffer(b"</article>", np.uint8)
@@ -92,23 +112,31 @@ def longest_embedded(room: Any) -> Any:
 
 
 @apart_allocating
-def read_embedded(data: Any, begin: Any, end: Any, room: Any, is_xml: Any, has_all: Any) -> Any:
+def read_embedded(
+    data: Any, begin: Any, end: Any, room: Any, is_xml: Any, has_all: Any, size: Any
+) -> Any:
     """
     Read the page `data[begin:end]`, which is scanned and selected, from what it embeds, if it shows
     little.
 
     Args:
-        has_all: what `select` has returned for the page as it stands.
+        has_all, size: what `select` and `scan` have returned for the page as it stands.
     Returns:
-        What `select` returns; the bytes of text in `out`, 0 if that is the page's as it stands; and
-        the room, with more rows if the other has more tags than the page.
+        What `select` returns; the bytes of text in `out`; and the room, with more rows if the other
+        has more tags than the page.
     """
     shown = _letters(room, names.SURE)
     kept = _letters(room, 0)
     if shown > SHOWN_MAX or kept > KEPT_MAX:
-        return has_all, np.int64(0), room
-    spans = room.state[DATA_BEGIN : FRAME_END + 1].copy()
+        return has_all, size, room
+    spans = np.zeros(2 * KINDS + 2, np.int64)
+    spans[: 2 * STATE] = room.state[DATA_BEGIN : FRAME_END + 1]
     title = room.title[: room.state[TITLE_SIZE]].copy()
+    is_told = _shows_notice(room, shown)
+    if is_told:
+        find_told(np.int64(data.ctypes.data), begin, end, spans[2 * STATE :])
+        if _holds_shown(room, data, spans[2 * STATE], spans[2 * STATE + 1]):
+            spans[2 * STATE + 1] = spans[2 * STATE]
     was_scanned = False
     for kind in range(KINDS):
         first = spans[2 * kind]
@@ -116,20 +144,97 @@ def read_embedded(data: Any, begin: Any, end: Any, room: Any, is_xml: Any, has_a
         least = _letters_wanted(kind, shown)
         if last - first < least // LETTERS_MAX:
             continue
-        other, size = page_of(data, first, last, kind, room.state[REFERENCES_AT])
-        if size == 0:
+        other, stop = page_of(data, first, last, kind, room.state[REFERENCES_AT])
+        if stop == 0:
             continue
         was_scanned = True
-        room = with_rows(room, count_less_than(other, np.int64(0), size))
-        text_size, other_has_all = scan_and_select(other, np.int64(0), size, room, False, title)
+        room = with_rows(room, count_less_than(other, np.int64(0), stop))
+        text_size, other_has_all = scan_and_select(other, np.int64(0), stop, room, False, title)
         letters = _letters(room, 0)
-        is_article = kind == DATA or _has_landmark(room)
+        is_article = kind == DATA or kind == STATE or _has_landmark(room)
         replaces_notice = shown <= NOTICE_MAX and letters >= kept
         if not other_has_all and (is_article or replaces_notice) and letters >= least:
             return False, text_size, room
     if was_scanned:
         scan_and_select(data, begin, end, room, is_xml, title)
-    return has_all, np.int64(0), room
+    if is_told and 0 < shown <= NOTICE_MAX:
+        size = _add_description(data, spans[2 * KINDS], spans[2 * KINDS + 1], room, size)
+    return has_all, size, room
+
+
+@fused
+def shows_little(room: Any) -> Any:
+    """Return whether a page shows so little that it may be a notice."""
+    letters = np.int64(0)
+    for b in range(room.state[BLOCKS]):
+        if counts(room.blocks, b):
+            letters += room.blocks[b, B_LENGTH]
+            if letters > KEPT_MAX:
+                return False
+    return True
+
+
+@fused
+def _shows_notice(room: Any, shown: Any) -> Any:
+    """
+    Return whether what a page shows looks like no page: no block repeats the title, stands in an
+    article or is an h1; and none stands in a main part, beyond the length of a notice.
+    """
+    for b in range(room.state[BLOCKS]):
+        if room.blocks[b, B_KEEP] == 0:
+            continue
+        node = room.blocks[b, B_NODE]
+        if room.blocks[b, B_LENGTH] >= HEADLINE_MIN and repeats_title(room, b):
+            return False
+        above = room.nodes[node, N_ABOVE]
+        if above & names.IN_ARTICLE or level_of(room.nodes, node) == 0:
+            return False
+        if above & names.IN_MAIN and shown > NOTICE_MAX:
+            return False
+    return True
+
+
+@fused
+def _holds_shown(room: Any, data: Any, begin: Any, end: Any) -> Any:
+    """
+    Return whether a state holds what the page shows, by the first bytes of its longest block: then
+    the page is made of it already, and the rest is what the site says elsewhere.
+    """
+    start = np.int64(0)
+    size = np.int64(0)
+    for b in range(room.state[BLOCKS]):
+        if counts(room.blocks, b) and room.blocks[b, B_BYTES] > size:
+            start = room.blocks[b, B_START]
+            size = room.blocks[b, B_BYTES]
+    size = min(size, np.int64(SAMPLE))
+    if size < WORD:
+        return False
+    last = size - WORD
+    for i in range(begin, end - size + 1):
+        k = np.int64(0)
+        while k < last and load64(data, i + k) == load64(room.out, start + k):
+            k += WORD
+        if k >= last and load64(data, i + last) == load64(room.out, start + last):
+            return True
+    return False
+
+
+@fused
+def _add_description(data: Any, begin: Any, end: Any, room: Any, size: Any) -> Any:
+    """Add a description as the last block. Returns how many bytes of text `out` has."""
+    b = room.state[BLOCKS]
+    if end - begin < DESCRIPTION_MIN or b >= room.blocks.shape[0]:
+        return size
+    page = np.int64(data.ctypes.data)
+    stop = put_description(page, begin, end, room.state[OUT_AT], size, room.state[REFERENCES_AT])
+    room.blocks[b, :] = 0
+    room.blocks[b, B_START] = size
+    room.blocks[b, B_END] = stop
+    room.blocks[b, B_BYTES] = stop - size
+    room.blocks[b, B_LENGTH] = stop - size
+    room.blocks[b, B_KEEP] = KEPT
+    room.state[BLOCKS] = b + 1
+    return stop
 
 
 @fused
@@ -137,7 +242,11 @@ def _letters_wanted(kind: Any, shown: Any) -> Any:
     """Return the letters of main text with which a kind takes the place of what the page shows."""
     if kind == DATA:
         return max(np.int64(EMBEDDED_MIN), EMBEDDED_MORE * shown)
-    least = np.int64(NOSCRIPT_MIN if kind == NOSCRIPT else EMBEDDED_MIN)
+    least = np.int64(EMBEDDED_MIN)
+    if kind == NOSCRIPT:
+        least = np.int64(NOSCRIPT_MIN)
+    elif kind == STATE:
+        least = np.int64(STATE_MIN)
     more = EMBEDDED_MORE if shown <= NOTICE_MAX else OTHER_MORE
     return max(least, more * shown)
 
@@ -193,8 +302,11 @@ def page_of(data: Any, begin: Any, end: Any, kind: Any, references: Any) -> Any:
     there is nothing.
     """
     page = np.int64(data.ctypes.data)
-    if kind == DATA:
-        text, size = article_text(page, begin, end)
+    if kind == DATA or kind == STATE:
+        if kind == DATA:
+            text, size = article_text(page, begin, end)
+        else:
+            text, size = state_text(page, begin, end)
         if size == 0:
             return np.zeros(SLACK, np.uint8), np.int64(0)
         out = np.zeros(GROWTH * size + _AROUND + SLACK, np.uint8)

@@ -1,6 +1,7 @@
 """
 The names that matter in a page's markup (elements, words of classes, roles), each with its meaning
-as bits; and the words on buttons by which one agrees to something, in many languages.
+as bits; and, in many languages, the words on buttons by which one agrees to something, and those in
+headings of terms and offers.
 
 Names are looked up by the FNV-1a hash that the scanner makes of their bytes in lower case.
 """
@@ -92,14 +93,14 @@ _NAMES = (
     "svg math body html head article main nav aside footer header form fieldset figure "
     "figcaption h1 h2 h3 h4 h5 h6 span div section pre blockquote button option optgroup menu "
     "address search dialog select input textarea template xmp frameset noframes label "
-    "custom-element noscript iframe"
+    "custom-element noscript iframe summary meta"
 )
 # fmt: off
 (A, P, LI, UL, OL, DL, DT, DD, TR, TD, TH, TABLE, TBODY, THEAD, TFOOT, CAPTION, BR, SCRIPT, TITLE,
  PLAINTEXT, SVG, MATH, BODY, HTML, HEAD, ARTICLE, MAIN, NAV, ASIDE, FOOTER, HEADER, FORM, FIELDSET,
  FIGURE, FIGCAPTION, H1, H2, H3, H4, H5, H6, SPAN, DIV, SECTION, PRE, BLOCKQUOTE, BUTTON, OPTION,
  OPTGROUP, MENU, ADDRESS, SEARCH, DIALOG, SELECT, INPUT, TEXTAREA, TEMPLATE, XMP, FRAMESET,
- NOFRAMES, LABEL, CUSTOM, NOSCRIPT, IFRAME) = range(1, len(_NAMES.split()) + 1)
+ NOFRAMES, LABEL, CUSTOM, NOSCRIPT, IFRAME, SUMMARY, META) = range(1, len(_NAMES.split()) + 1)
 # fmt: on
 _numbers = {name: number for number, name in enumerate(_NAMES.split(), start=1)}
 
@@ -119,6 +120,11 @@ SURE = 1 << 9  # never holds a page
 SHAPE = 1 << 10  # names the shape of a box, not what it is for
 TEASER = 1 << 11  # leads to another page: an entry of a list, or an invitation beside an article
 PAGER = 1 << 21  # leads to the other pages of a list
+# What a box may say that is alike on all pages of a site: how a shop delivers and is paid, or the
+# offer of a subscription. And that it does say so (terms.py).
+TERMS = 1 << 25
+OFFER = 1 << 26
+ALIKE = 1 << 27
 # Of words, and of no container: a word that means something as a whole name only ("hidden", not
 # "overflow-hidden"), or on a short button ("Got it"); and one behind a screen's size that takes
 # that back ("hidden md:block").
@@ -154,6 +160,7 @@ def _flagged(of: str) -> dict[str, int]:
 WORDS = _flagged("word")
 ROLES = _flagged("role")
 AGREEMENTS = _flagged("agreement")
+TERM_WORDS = _flagged("term")
 TYPES = _flagged("type")
 TAGS = {
     name: flags | _numbers.setdefault(name, len(_numbers) + 1)
@@ -169,6 +176,7 @@ TAG_TABLE = lookup_table(TAGS)
 WORD_TABLE = lookup_table(WORDS)
 ROLE_TABLE = lookup_table(ROLES)
 AGREEMENT_TABLE = lookup_table(AGREEMENTS)
+TERM_TABLE = lookup_table(TERM_WORDS)
 TYPE_TABLE = lookup_table(TYPES)
 ARTICLE_BODY_NAME = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))

@@ -82,7 +82,9 @@ HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
 HIDDEN_PART = 3  # ... and a third of what is shown
 HIDDEN_MOST = 100  # letters, links too, of a hidden box with twice as many as are shown
 HIDDEN_MIN = 400  # the same of the hidden part of an article ...
-HIDDEN_MORE = 2  # ... and twice as much as what is shown
+# ... and twice as much as what is shown. Less would do for what is named as the body of an article,
+# but shops call their hidden tabs "entry-content", too (WooCommerce).
+HIDDEN_MORE = 2
 HIDDEN_BODY = 10  # ... or so many times the letters of any text, behind the title's heading
 SLIDES_MIN = 6  # hidden containers side by side: fewer may be the tabs of a shop
 # Closed panels of a page; one behind a question counts twice. Fewer may be the terms of a shop, or

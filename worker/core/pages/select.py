@@ -4,10 +4,12 @@ Decides which blocks are main content. It reads only the arrays of a Skeleton.
 A person finds the text of a page without reading it: it is where paragraphs stand close together,
 and menus, teasers and comments look different. The selection uses the same signs: lengths, shares
 of links, marks that divide sentences, where something stands, and the names that authors give to
-classes. It compares headings with the title, and knows the words on buttons by which one agrees. It
-reads no other word, so it works alike in every language.
+classes. It compares headings with the title, and knows the words on buttons by which one agrees,
+and those in headings of a shop's terms and of offers. It reads no other word, so it works alike in
+every language.
 
     buttons  which boxes are dialogs, and which buttons are headings                buttons.py
+    terms    boxes of a shop's terms, and of the offer of a subscription            terms.py
     region   what the page's markup names as the page, and what of it is hidden     region.py
     grade    what each block is by itself                                           measures.py
     sums     what containers hold, and which are lists of something else            measures.py
@@ -97,6 +99,7 @@ from worker.core.pages.skeleton import (
     N_TAG,
     REGION,
 )
+from worker.core.pages.terms import mark_terms
 
 LITTLE = 300  # letters: less is looked at again
 MUCH_MORE = 4  # times as much must be found then
@@ -120,6 +123,7 @@ def select(room: Any) -> Any:
     """
     hidden = grade_blocks(room)
     read_buttons(room)
+    mark_terms(room)
     uncover(room, hidden)
     prose_before(room)
     cut_to_region(room)

@@ -98,7 +98,7 @@ def _find_places(page: Any, i: Any, end: Any, places: Any, stack: Any) -> Any:
                     state[OPEN] = -1
                     state[WAITING] = 0
         else:
-            i = _declaration(page, start, end)
+            i = skip_declaration(page, start, end)
             _note_boundary(page, start, i, places, stack, state)
     if state[OPEN] >= 0:  # it never ends
         places[state[OPEN], KIND] = NEITHER
@@ -165,7 +165,7 @@ def _opens_boundary(page: Any, start: Any, end: Any) -> Any:
 
 
 @fused
-def _declaration(page: Any, i: Any, end: Any) -> Any:
+def skip_declaration(page: Any, i: Any, end: Any) -> Any:
     """From '<' that begins no tag to behind the comment, or to behind the '<'."""
     byte = byte_at(page, i + 1)
     if byte == 33 and byte_at(page, i + 2) == 45 and byte_at(page, i + 3) == 45:

@@ -1,0 +1,133 @@
+"""
+Which boxes of a page hold terms or an offer, in plain Python: the kernel must equal it on every
+input.
+
+The rules are in worker/core/pages/README.md.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tests.core.pages.buttons_reference import of
+from tests.core.pages.region_reference import (
+    ABOVE,
+    END,
+    LENGTH,
+    LINKED,
+    NODE,
+    OWN,
+    PARENT,
+    SIZE,
+    START,
+    TAG,
+    Page,
+    level_of,
+    repeats,
+)
+from worker.core.pages import names as n
+
+NO_BOXES = n.set_of(
+    "article main body html h1 h2 h3 h4 h5 h6 table tbody thead tfoot tr td th dt span"
+)
+ALIKE = n.ALIKE | n.NEGATIVE | n.SURE
+ELSEWHERE = n.HIDDEN | n.IN_NAV | n.IN_ASIDE | n.IN_FOOTER | n.SURE
+
+
+def mark_terms(page: Page) -> None:
+    """Mark boxes of terms behind the heading and a text of a short page as dialogs."""
+    if prose_of(page, range(len(page.blocks))) > 8_000:
+        return
+    heading = next((b for b in range(len(page.blocks)) if is_page_heading(page, b)), -1)
+    if heading < 0 or terms_in(page, heading):
+        return
+    heads = [b for b in range(heading + 1, len(page.blocks)) if heads_terms(page, b)]
+    for b in heads[:16]:
+        box = box_of_terms(page, b)
+        if box:
+            page.nodes[box][OWN] |= terms_in(page, b)
+    wanted = n.OFFER | n.TERMS if has_price(page, heading) else n.OFFER
+    boxes = [k for k in page.rows if page.nodes[k][OWN] & wanted and is_box(page, k, heading)]
+    inside = [k for k in page.rows if any(box in page.around(k) for box in boxes)]
+    terms = [b for b, block in enumerate(page.blocks) if block[NODE] in inside]
+    others = [
+        b
+        for b, block in enumerate(page.blocks)
+        if b not in terms and not page.above(block[NODE], ELSEWHERE | n.IN_HEADING)
+    ]
+    before = sum(
+        page.blocks[b][LENGTH]
+        for b in others
+        if terms and heading < b < terms[0] and not is_link(page, b)
+    )
+    if before < 40 or prose_of(page, others) > 2_000:
+        return
+    for k in inside:
+        page.nodes[k][ABOVE] |= ALIKE
+        if page.nodes[k][PARENT] not in inside:
+            page.nodes[k][OWN] |= ALIKE
+
+
+def prose_of(page: Page, blocks: range | list[int]) -> int:
+    """The letters of prose in some blocks."""
+    return sum(page.blocks[b][LENGTH] for b in blocks if page.grades[b] == "prose")
+
+
+def is_link(page: Page, b: int) -> bool:
+    """Whether most of a block is links."""
+    return page.blocks[b][LINKED] * 2 >= page.blocks[b][SIZE]
+
+
+def is_page_heading(page: Page, b: int) -> bool:
+    """Whether a block is an h1, or a heading that repeats the title; no link, and in no menu."""
+    start, end, node, length = page.blocks[b][:4]
+    is_heading = page.above(node, n.IN_HEADING) and not page.above(node, n.IN_NAV | n.SURE)
+    names_page = length >= 8 and repeats(page.title.lower(), page.out[start:end].lower())
+    return is_heading and not is_link(page, b) and (level_of(page, b) == 0 or names_page)
+
+
+def has_price(page: Page, heading: int) -> bool:
+    """Whether one of the sixteen blocks behind a heading is a short line with a digit."""
+    return any(
+        size < 40 and grade != "prose" and re.search(rb"[0-9]", page.out[start:end])
+        for (start, end, *_, size), grade in list(zip(page.blocks, page.grades, strict=True))[
+            heading + 1 : heading + 17
+        ]
+    )
+
+
+def terms_in(page: Page, b: int) -> int:
+    """The flags of the first word of a block that is one of terms or offers; 0 if none is."""
+    text = page.out[page.blocks[b][START] : page.blocks[b][END]].lower()
+    words = re.findall(rb"[a-z\x80-\xff]+", text)
+    found = [n.TERM_WORDS.get(word.decode("utf-8", "replace"), 0) for word in words]
+    return next(filter(None, found), 0)
+
+
+def heads_terms(page: Page, b: int) -> bool:
+    """Whether a block is a heading, a summary or a button with a word of terms."""
+    node = page.blocks[b][NODE]
+    is_head = page.nodes[node][TAG] in (n.BUTTON, n.SUMMARY) or page.above(node, n.IN_HEADING)
+    return is_head and page.blocks[b][LENGTH] <= 48 and terms_in(page, b) > 0
+
+
+def box_of_terms(page: Page, b: int) -> int:
+    """The smallest box with a heading and the block behind it, where it begins with the heading."""
+    if b + 1 == len(page.blocks) or page.nodes[page.blocks[b + 1][NODE]][TAG] == n.BUTTON:
+        return 0
+    around = [k for k in page.around(page.blocks[b][NODE]) if of(page, k)[-1] > b]
+    if not around or of(page, around[0])[0] != b:
+        return 0
+    level = level_of(page, b)
+    levels = [level_of(page, other) for other in of(page, around[0])[1:]]
+    return 0 if level < 6 and min(levels) <= level else around[0]
+
+
+def is_box(page: Page, k: int, heading: int) -> bool:
+    """Whether a container can be a box, and stands behind the page's heading."""
+    own, tag = page.nodes[k][OWN], page.nodes[k][TAG]
+    if own & (n.BODY_WORD | n.IN_MAIN):
+        return False
+    held = of(page, k)
+    is_behind = bool(held) and held[0] > heading
+    return is_behind and not NO_BOXES[tag]

@@ -1,0 +1,192 @@
+"""
+A page that shows a notice, and has its text in the state of its application, is read from there; its
+description joins a notice. A page that shows a text of its own stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import EXAMPLES
+from tests.core.pages.made_pages import Writer
+from tests.core.pages.test_scan import with_slack
+from tests.core.pages.told_reference import text_of_state, told
+from worker.core.compiled import kernel
+from worker.core.pages import extract_pages
+from worker.core.pages.told import (
+    DESCRIPTION_BEGIN,
+    DESCRIPTION_END,
+    SPANS,
+    STATE_BEGIN,
+    STATE_END,
+    find_told,
+    state_text,
+)
+
+LANGUAGES = ("en", "de", "ru", "zh", "ar", "hi", "ja")
+# {s}: an object with the text under any key, in JSON; {q}: the same as a string.
+STATES = {
+    "Next.js": '<script id="__NEXT_DATA__" type="application/json">{s}</script>',
+    "Nuxt 2": '<script>window.__NUXT__=(function(a,b){{return {s}}}("x",1));</script>',
+    "Nuxt 3": '<script type=application/json id=__NUXT_DATA__>[{s}, "Reactive"]</script>',
+    "Apollo": "<script>window.__APOLLO_STATE__ = {s};</script>",
+    "Redux": "<script>\n  var __PRELOADED_STATE__ =\n{s}</script>",
+    "JSON.parse": "<script>window.__INITIAL_STATE__ = JSON.parse({q})</script>",
+    "SvelteKit": '<script type="application/json" data-sveltekit-fetched>{{"status":200,"body":{q}}}</script>',
+    "Angular": "<script id=ng-state type=application/json>{s}</script>",
+    "behind another": "<script>(function(){{}})()</script><script>x={{}}</script><script>a.b={s}</script>",
+}
+# {m}: what each page of the site shows; {e}: the state.
+SHELLS = {
+    "a root": "<div id=root><p>{m}</p></div>{e}",
+    "Next.js": "<div id=__next><header><a href=/>Home</a></header><p>{m}</p></div>{e}",
+    "a head": "<head>{e}</head><body><app-root><app-loader><p>{m}</p></app-loader></app-root>",
+    "a footer": "<div class=app><p>{m}</p></div>{e}<footer><p>{m}</p><a href=/>Home</a></footer>",
+}
+SENTENCE = "The ferry was late again on Monday, and nobody on the quay could say why it was so. "
+STORY = [SENTENCE * 2 + f"Day {k}." for k in range(6)]
+STATE = json.dumps({"page": {"blocks": [{"text": text} for text in STORY]}})
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("name", STATES)
+def test_a_page_that_shows_a_notice_is_read_from_its_state(name: str, shell: str) -> None:
+    """Under whatever key, as text or as markup, in one string or in many."""
+    seed = random.randrange(1 << 32)
+    dice = random.Random(seed)
+    for _ in range(max(EXAMPLES // 25, 1)):
+        writer = Writer(dice.choice(LANGUAGES), str(dice.randrange(1 << 30)))
+        paragraphs = [" ".join(writer.sentence() for _ in range(9)) for _ in range(8)]
+        markup = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+        content = dice.choice([markup, [{"t": "p", "v": text} for text in paragraphs]])
+        data = {"url": "/a-b", writer.phrase(1, 1): {"x": 7, "y": content}}
+        said = json.dumps(data, ensure_ascii=dice.random() < 0.5)
+        state = STATES[name].format(s=said, q=json.dumps(said, ensure_ascii=False))
+        page = SHELLS[shell].format(m=writer.sentence(), e=state)
+        text = extract_pages([f"<title>A page</title>{page}"]).text(0)
+        assert text.split() == " ".join(paragraphs).split(), (seed, page)
+
+
+WORDS = {f"{k}.text": f"{SENTENCE} {k} {SENTENCE}" for k in "abcdefghij"}
+
+
+def test_what_a_site_says_elsewhere_is_no_text() -> None:
+    """Each of its sentences has a key of its own, and the paragraphs of the page have one."""
+    blocks = [{"text": text} for text in STORY]
+    state = json.dumps({"words": WORDS, "page": {"blocks": blocks}, "more": {"consent": STORY[0]}})
+    shell = "<div id=root><p>We are loading the page.</p></div><script>{}</script>"
+    found = extract_pages([shell.format(state), shell.format(json.dumps({"words": WORDS}))])
+    assert found.text(0).split() == " ".join(STORY).split()
+    assert found.text(1) == "We are loading the page."
+
+
+OWN = "<p>The tram was late as well, but three of us knew the reason: snow on the points. </p>"
+KEPT = {
+    "a main with three sentences": f"<main>{OWN * 3}</main>",
+    "an article": f"<article>{OWN * 2}</article>",
+    "an h1": f"<div><h1>The tram</h1>{OWN * 2}</div>",
+    "a heading that repeats the title": f"<div><h2>The tram is late</h2>{OWN}</div>",
+    "a text of 400 letters": f"<div>{OWN * 7}</div>",
+    "JSON-LD that names no article": f'<p>Wait.</p><script type="application/ld+json">{STATE}</script>',
+    "a script": f"<p>Wait.</p><script>load({STATE})</script>",
+    "a template": f"<p>Wait.</p><template><script>{STATE}</script></template>",
+    "code": f"<p>Wait.</p><script>{json.dumps([f'if (a) {{ {SENTENCE} }}'] * 9)}</script>",
+    "addresses": f"<p>Wait.</p><script>{json.dumps(['https://a.example/' + 'a' * 900])}</script>",
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_page_with_a_text_of_its_own_keeps_it(name: str) -> None:
+    """What a site says on all its pages may stand in the state, too: the words of its buttons."""
+    title = "<title>The tram is late - Courier</title>"
+    alone = extract_pages([title + KEPT[name].partition("<script")[0]])
+    found = extract_pages([f"{title}{KEPT[name]}<script>{STATE if '<s' not in KEPT[name] else 0}"])
+    assert found.text(0) == alone.text(0)
+
+
+def test_a_page_that_is_made_of_its_state_keeps_its_text() -> None:
+    """The state holds what is shown, so the rest of it is shown elsewhere, or on all pages."""
+    own = "The tram was late as well, but three of us knew the reason: snow."
+    state = json.dumps({"words": STORY, "page": {"text": own}})
+    page = f"<div><p>{own}</p></div><script type=application/json>{state}</script>"
+    assert extract_pages([page]).text(0) == own
+
+
+NOTICE = "You need to enable JavaScript to run this app."
+DESCRIPTION = (
+    "How the ferry came to be late on Monday, told by those who waited &amp; saw it come in."
+)
+TOLD = DESCRIPTION.replace("&amp;", "&")
+
+
+@pytest.mark.parametrize(
+    "meta", ["name=description", "property='og:description'", 'content="" name=Description']
+)
+def test_a_description_joins_a_notice(meta: str) -> None:
+    """Two pages with one notice in front differ by it."""
+    head = (
+        f'<meta {meta.removeprefix("content=").replace(chr(34) * 2, "")} content="{DESCRIPTION}">'
+    )
+    page = f"<title>Late</title>{head}<div id=root></div><p>{NOTICE}</p>"
+    packed = extract_pages([page, "<p>Next."], fields=("text", "body", "headings"))
+    assert [packed.text(k) for k in range(4)] == [f"{NOTICE}\n{TOLD}"] * 2 + ["", "Next."]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"<div>{OWN * 3}</div>",
+        f"<h1>The tram is late</h1>{OWN}",
+        "<div id=root></div>",
+    ],
+)
+def test_no_description_joins_another_page(page: str) -> None:
+    """Neither one with a text or the title's heading, nor one that shows nothing."""
+    head = f'<title>The tram is late</title><meta name=description content="{DESCRIPTION}">'
+    assert TOLD not in extract_pages([head + page]).text(0)
+
+
+# ---- the kernel equals its definition
+
+
+@kernel
+def _told_one(data: Any, size: Any, spans: Any) -> Any:
+    find_told(np.int64(data.ctypes.data), np.int64(0), size, spans)
+    begin, end = spans[STATE_BEGIN], spans[STATE_END]
+    text, text_size = state_text(np.int64(data.ctypes.data), begin, end)
+    return text[:text_size]
+
+
+LONG = "The ferry was late, and nobody on the quay could say why it was so late on Monday. " * 2
+BITS = [
+    "<script>", "<script type=application/ld+json>", "</script>", "<template>", "</template>",
+    "<meta name=description content='", "<meta property=og:description content=a", "<meta name=a ",
+    "content=bb name=DESCRIPTION", "'", '"', ">", "{", "[", "(", '"a":', '"b" :', "=", "window.__A__", "a b", ":",
+    f'"{LONG}"', f'"{LONG}\\"\\n{LONG}"', f'"{LONG}{{"', f'"{"渡船又晚点了" * 9}"', "\\", "<!--", "-->",
+    f'"{{\\"a\\":\\"{LONG}\\"', "JSON", "<style>", "</style>", "</p a='<'>", "<p>", "<plaintext>", "x", " ", "\n", "<title>", "</title>",
+]  # fmt: skip
+
+
+def test_what_is_told_equals_its_definition() -> None:
+    """On random pages of few kinds of markup, some cut off."""
+    seed = random.randrange(1 << 32)
+    dice = random.Random(seed)
+    count = 0
+    for _ in range(20 * EXAMPLES):
+        bits = dice.sample(BITS, dice.randrange(4, len(BITS)))
+        bits += dice.sample(["<script>{", "<script>a = [", "</script>", f'"{LONG}"'], 3)
+        page = "".join(dice.choices(bits, k=dice.randrange(40))).encode()
+        page = page[: dice.randrange(len(page) + 1) if dice.random() < 0.1 else None]
+        spans = np.zeros(SPANS, np.int64)
+        text = _told_one(with_slack(page), len(page), spans).tobytes()
+        state = page[spans[STATE_BEGIN] : spans[STATE_END]]
+        description = page[spans[DESCRIPTION_BEGIN] : spans[DESCRIPTION_END]]
+        assert (state, description) == told(page), (seed, page)
+        assert text == text_of_state(state), (seed, page)
+        count += len(text) > 0
+    assert count * 50 >= EXAMPLES * 20, seed

@@ -1,0 +1,228 @@
+"""
+Marks what a shop or a newspaper says on all its pages: how it delivers and is paid, and what a
+subscription offers.
+
+A product may have two sentences, and its shop ten on delivery in the next tab; an article behind a
+paywall has a lead, and below it the offer. Two such pages would be copies by what is not their own.
+Nothing in the markup tells the tab of delivery from that of the description, but its heading does,
+or its class: the words are few (`term` in `names.tsv`), as those of agreements are.
+
+A word alone proves little. So a box is marked only if it begins with such a heading, or is named
+so, and stands behind the page's heading and a text; on a page that is short without it, and whose
+heading has no such word. A shop's page has a price, too. Then the box is a dialog to all later
+steps. An article on payments, a manual with a chapter on delivery, and a page of the terms
+themselves stay as they are.
+
+Offers are known by their headings alone. The class "paywall" often names the article behind it:
+with this word, four of 740 reviewed pages lost their text. Pages that list the terms of a country
+were alike by their first sentence until a price was asked for. Nor is a button to subscribe at the
+end of a box enough: the box may be the article's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from worker.core.compiled import apart, fused
+from worker.core.kernels.machine import byte_at
+from worker.core.pages import names
+from worker.core.pages.heading import HEADLINE_MIN, MENU, NO_LEVEL, level_of
+from worker.core.pages.measures import PROSE
+from worker.core.pages.skeleton import (
+    B_BYTES,
+    B_END,
+    B_KEEP,
+    B_LENGTH,
+    B_LINK,
+    B_NODE,
+    B_START,
+    BLOCKS,
+    N_ABOVE,
+    N_END,
+    N_FIRST,
+    N_OWN,
+    N_PARENT,
+    N_TAG,
+    NODES,
+)
+from worker.core.pages.titles import repeats_title
+
+TERM_HEAD_MAX = 48  # letters of a heading of terms
+TERM_BEFORE = 40  # letters of text, without links, that stand between the page's heading and terms
+TERM_BESIDE = 2_000  # letters of other prose beside which terms make no two pages alike
+ALL_PROSE = 8_000  # ... and with terms: a page with more is not looked at
+BOXES_MAX = 16  # headings of a page that are looked at, each at the cost of its box
+
+PRICE_WITHIN = 16  # blocks behind the page's heading in which a price is looked for ...
+PRICE_BYTES = 40  # ... a line with a digit, shorter than this
+
+_ALIKE = names.ALIKE | names.NEGATIVE | names.SURE
+_NO_TERMS = names.set_of(
+    "article main body html h1 h2 h3 h4 h5 h6 table tbody thead tfoot tr td th dt span"
+)
+_HEADS = names.set_of("button summary")
+_ELSEWHERE = names.HIDDEN | names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER | names.SURE
+
+
+@fused
+def mark_terms(room: Any) -> None:
+    """
+    Mark boxes of terms and offers as dialogs. Blocks are graded, and buttons are read.
+
+    Cost: a few sweeps over blocks and containers of a page with little prose, and BOXES_MAX sweeps
+    over boxes.
+    """
+    prose = np.int64(0)
+    for b in range(room.state[BLOCKS]):
+        if room.blocks[b, B_KEEP] == PROSE:
+            prose += room.blocks[b, B_LENGTH]
+            if prose > ALL_PROSE:
+                return
+    _mark(room)
+
+
+@apart
+def _mark(room: Any) -> None:
+    blocks = room.blocks
+    nodes = room.nodes
+    begin = _name_boxes(room)
+    if begin < 0:
+        return
+    wanted = names.OFFER | names.TERMS if _has_price(room, begin) else names.OFFER
+    if not _find_boxes(room, begin, wanted):
+        return
+    before = np.int64(0)
+    beside = np.int64(0)
+    is_behind = False
+    for b in range(room.state[BLOCKS]):
+        above = nodes[blocks[b, B_NODE], N_ABOVE]
+        is_behind |= above & names.TERMS != 0
+        if above & (_ELSEWHERE | names.TERMS | names.IN_HEADING):
+            continue
+        if blocks[b, B_KEEP] == PROSE:
+            beside += blocks[b, B_LENGTH]
+        if b > begin and not is_behind and blocks[b, B_LINK] * 2 < blocks[b, B_BYTES]:
+            before += blocks[b, B_LENGTH]
+    if before < TERM_BEFORE or beside > TERM_BESIDE:
+        return
+    for k in range(1, room.state[NODES]):
+        if nodes[k, N_ABOVE] & names.TERMS:
+            nodes[k, N_ABOVE] |= _ALIKE
+            if not nodes[nodes[k, N_PARENT], N_ABOVE] & names.TERMS:
+                nodes[k, N_OWN] |= _ALIKE
+
+
+@fused
+def _name_boxes(room: Any) -> Any:
+    """
+    Name the boxes that begin with a heading of terms as such. Returns the block of the page's
+    heading: the first h1, or heading that repeats the title; -1 if there is none, or if it has a
+    word of terms itself.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
+    begin = np.int64(-1)
+    tries = 0
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        above = nodes[node, N_ABOVE]
+        length = blocks[b, B_LENGTH]
+        is_heading = above & names.IN_HEADING != 0
+        if not is_heading and not _HEADS[nodes[node, N_TAG]]:
+            continue
+        if begin < 0:
+            if is_heading and not above & MENU and _is_page_heading(room, b):
+                if _has_term(room, b):
+                    return np.int64(-1)
+                begin = np.int64(b)
+        elif tries < BOXES_MAX and length <= TERM_HEAD_MAX:
+            term = _has_term(room, b)
+            box = _box_of(room, b) if term else np.int64(0)
+            tries += term != 0
+            if box > 0:
+                nodes[box, N_OWN] |= term
+    return begin
+
+
+@fused
+def _is_page_heading(room: Any, b: Any) -> Any:
+    blocks = room.blocks
+    if blocks[b, B_LINK] * 2 >= blocks[b, B_BYTES]:
+        return False
+    if level_of(room.nodes, blocks[b, B_NODE]) == 0:
+        return True
+    return blocks[b, B_LENGTH] >= HEADLINE_MIN and repeats_title(room, b)
+
+
+@fused
+def _has_term(room: Any, b: Any) -> Any:
+    """Return TERMS or OFFER if a word of a block is one of these, 0 if none is."""
+    key = names.SEED
+    for k in range(room.blocks[b, B_START], room.blocks[b, B_END] + 1):
+        byte = byte_at(room.out, k) if k < room.blocks[b, B_END] else np.int64(32)
+        if byte >= 0x80 or 97 <= byte | 32 <= 122:
+            key = names.add_byte(key, byte | 32 if byte < 0x80 else byte)
+        elif key != names.SEED:
+            found = names.look_up(names.TERM_TABLE, names.finished(key))
+            if found:
+                return found
+            key = names.SEED
+    return np.int64(0)
+
+
+@fused
+def _box_of(room: Any, b: Any) -> Any:
+    """
+    Return the smallest box that holds a heading and the block behind it, and begins with the
+    heading; 0 if there is none, or if it has another heading of that level or a higher one.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
+    if b + 1 >= room.state[BLOCKS] or nodes[blocks[b + 1, B_NODE], N_TAG] == names.BUTTON:
+        return np.int64(0)
+    box = blocks[b, B_NODE]
+    while box > 0 and nodes[box, N_END] <= b + 1:
+        box = nodes[box, N_PARENT]
+    if box <= 0 or nodes[box, N_FIRST] != b:
+        return np.int64(0)
+    level = level_of(nodes, blocks[b, B_NODE])
+    for other in range(b + 1, nodes[box, N_END]):
+        if level_of(nodes, blocks[other, B_NODE]) <= level < NO_LEVEL:
+            return np.int64(0)
+    return box
+
+
+@fused
+def _has_price(room: Any, heading: Any) -> Any:
+    """Return whether a short line with a digit stands closely behind the page's heading."""
+    blocks = room.blocks
+    stop = min(room.state[BLOCKS], heading + 1 + PRICE_WITHIN)
+    for b in range(heading + 1, stop):
+        if blocks[b, B_BYTES] >= PRICE_BYTES or blocks[b, B_KEEP] == PROSE:
+            continue
+        for k in range(blocks[b, B_START], blocks[b, B_END]):
+            if 48 <= byte_at(room.out, k) <= 57:
+                return True
+    return False
+
+
+@fused
+def _find_boxes(room: Any, begin: Any, wanted: Any) -> Any:
+    """
+    Hand TERMS down from boxes that are named so, with one of the flags `wanted`, and stand behind
+    the page's heading. Returns whether there are any.
+    """
+    nodes = room.nodes
+    some = False
+    for k in range(1, room.state[NODES]):
+        own = nodes[k, N_OWN]
+        is_box = not own & (names.BODY_WORD | names.IN_MAIN) and not _NO_TERMS[nodes[k, N_TAG]]
+        is_behind = begin < nodes[k, N_FIRST] < nodes[k, N_END]
+        named = own & wanted and is_box and is_behind
+        inherited = nodes[nodes[k, N_PARENT], N_ABOVE] & names.TERMS
+        if named or inherited:
+            nodes[k, N_ABOVE] |= names.TERMS
+            some = True
+    return some
