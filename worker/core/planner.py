@@ -54,8 +54,9 @@ FAR = 2.0
 CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, others meanwhile
 # Processor time of a document in a directed search, judged and indexed, as many a call as an
 # archive, a start from the log and a worker that is behind have: `make bench-rules`, whose results
-# have what is planned next to what was measured: .6 to 1.35 times as much. Processors differ more:
-# one of 2017 with 8 MB of cache took 1.5 to 3 times as long.
+# have what is planned next to what was measured. The constants are fitted to an Intel Xeon of 2023
+# (family 6, model 207): .6 to 1.35 times as much. Processors differ more: an AMD EPYC of 2024
+# (family 26) takes half as long, one of 2017 with 8 MB of cache took 1.5 to 3 times as long.
 DIRECTED_PROBE_NS = 1.5  # a prefix made; all else of a probe is the lines of its bucket
 DIRECTED_LINE_NS = 10.0  # of entries, prefetched and compared
 DIRECTED_CACHED_LINE_NS = 6.5
