@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import struct
 import threading
 import time
@@ -30,7 +31,14 @@ from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity, capture
 from worker.shell import checkpoint as checkpoint_module
-from worker.shell.checkpoint import INTERVALS_MAX, KEPT, Checkpoint, first_replica, locked
+from worker.shell.checkpoint import (
+    INTERVALS_MAX,
+    KEPT,
+    Checkpoint,
+    first_replica,
+    locked,
+    snapshots,
+)
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import Point
@@ -278,6 +286,20 @@ def test_a_command_without_its_snapshot_ends_with_the_cause_and_its_remedy(
     saving = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, reach=fail)
     with pytest.raises(StopError, match=f"^the state cannot be written: .*{said} again$"):
         saving.save_or_stop(applied(Replica(DEFINITION), 3), "the state cannot be written")
+
+
+def test_a_copy_with_a_name_of_its_own_is_no_snapshot(tmp_path: Path) -> None:
+    """By its name it would be the newest for ever, or the oldest, which is removed."""
+    replica, saving = applied(Replica(DEFINITION), 3), checkpoint(tmp_path)
+    assert saving.save(replica)
+    copies = [tmp_path / f"snapshot-{name}.ndsnap" for name in ("monday", "-", "3")]
+    for path in copies:
+        shutil.copyfile(tmp_path / f"snapshot-{3:020}.ndsnap", path)
+    for _ in range(KEPT + 1):
+        assert saving.save(applied(replica, 2))
+    assert checkpoint(tmp_path).restore().next_offset == replica.next_offset
+    assert all(path.exists() for path in copies)
+    assert len(snapshots(tmp_path)) == KEPT
 
 
 def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
