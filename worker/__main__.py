@@ -12,7 +12,7 @@ import io
 import os
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from worker import signals
 
@@ -24,6 +24,7 @@ def main() -> None:
     Run the command line. An error of neardup's own becomes one line on stderr and exit code 1,
     never a traceback.
     """
+    _open_missing()
     signals.handle()  # before anything else is imported: that takes a while
     # At its end, Python looks for garbage among all that numba and its kernels have made: a quarter
     # of a short command's processor time. It passes over what is frozen, and memory goes with the
@@ -33,6 +34,25 @@ def main() -> None:
         _main()
     except KeyboardInterrupt:  # before the command line has begun
         _end_interrupted()
+
+
+def _open_missing() -> None:
+    """
+    Put something in the place of standard streams that are closed, as a supervisor may leave them.
+
+    Otherwise Python has none, and the next file that is opened gets the number, so that a library
+    writes its warnings into it. Nothing can be read here, and of what is written only stderr's is
+    lost without an error.
+    """
+    for name, mode, flags in (
+        ("stdin", "r", os.O_WRONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            stream: Any = os.fdopen(os.open(os.devnull, flags), mode)
+            stream.buffer.raw.name = f"<{name}>"  # as Python has it, for messages
+            setattr(sys, name, stream)
 
 
 def _main() -> None:
@@ -51,7 +71,7 @@ def _main() -> None:
             _end_interrupted()
         raise
     except OSError as error:
-        if is_of_a_full_disk(error) or error.errno == errno.EFBIG:
+        if is_of_a_full_disk(error) or error.errno in {errno.EFBIG, errno.EBADF}:
             _end(f"cannot write: {error.strerror}")
             sys.stdout = None  # its buffer cannot be written at the end either
         elif not _end("failed", error):

@@ -397,6 +397,27 @@ def test_a_terminal_without_utf8_gets_question_marks(
         assert len(out.buffer.getvalue()) > 100
 
 
+@pytest.mark.parametrize(
+    ("closed", "code", "said", "shown"),
+    [
+        ("2>&-", 0, "", "bootstrap = "),
+        (">&-", 1, "neardup: cannot write: Bad file descriptor\n", ""),
+        ("<&-", 0, "", "bootstrap = "),
+    ],
+)
+def test_a_process_may_be_started_without_its_standard_streams(
+    closed: str, code: int, said: str, shown: str
+) -> None:
+    """Only what a command needs is missed: in stderr's place, all of them ended without a word."""
+    command = shlex.join([sys.executable, "-m", "worker", "settings"])
+    done = subprocess.run(
+        ["sh", "-c", f"{command} {closed}"], capture_output=True, text=True,
+        env=plain_environment(), check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, said)
+    assert done.stdout.startswith(shown) and bool(done.stdout) == bool(shown)
+
+
 def into(stdout: int, command: str) -> tuple[int, bytes]:
     """Run a command into a file; give its exit code and what it said beside."""
     done = subprocess.run(
