@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import neardup
+import polars
 import pytest
 from neardup import Deduplicator
 
@@ -23,6 +24,7 @@ from tests.faults.cut import CALL, in_a_fork, known, made, saved, text
 from worker.held_signals import hear, held_back
 from worker.log.replica import Replica
 from worker.shell.files.engine import FileEngine
+from worker.shell.files.frames import Unjudged
 
 
 def test_ctrl_c_while_documents_are_judged_is_heard_when_they_are() -> None:
@@ -184,6 +186,23 @@ def test_a_forked_child_goes_on_with_threads_of_its_own(tmp_path: Path) -> None:
     assert len(list(left)) == len(many) - 1
     list(found.add_many(CALL))
     assert len(Deduplicator.load(tmp_path / "child.ndsnap")) == len(made())
+
+
+def test_a_frame_that_was_cut_off_between_two_verdicts_leaves_nothing_behind() -> None:
+    """As a notebook keeps the traceback of Ctrl-C, and with it what the call has begun."""
+
+    def of(_: Unjudged, judged: Any) -> Iterator[Any]:
+        yield next(judged)
+        raise KeyboardInterrupt
+
+    found, frame = made(), polars.DataFrame({"text": [text(n) for n in range(200, 204)]})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Unjudged, "of", of)
+        with pytest.raises(KeyboardInterrupt) as kept:
+            found.verdicts_frame(frame)
+    outcomes = [verdict.outcome.value for verdict in found.add_many([text(3), text(300)])]
+    assert outcomes == ["duplicate", "new"]
+    assert kept.traceback
 
 
 def test_an_engine_that_was_cut_off_judges_nothing_more() -> None:

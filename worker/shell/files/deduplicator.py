@@ -578,11 +578,13 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         preference = Preference.parse(str(prefer))
         if not is_read_once(frame) or (preference != FIRST and not is_stream(frame)):
             notes = ChoiceNotes(preference, has_table=True)
-            judged = self._noted(frame, columns, notes, preference.field)
-            rows = rows_chosen(judged, notes)
-            if is_read_once(frame):  # its verdicts are returned in batches, and errors raised here
-                rows = iter(list(rows))
-            return frame_like(frame, rows, CHOSEN)
+            # Closed whatever happens: a traceback may hold it, and with its note, later calls would
+            # end in rows that it does not expect.
+            with closing(self._noted(frame, columns, notes, preference.field)) as judged:
+                rows = rows_chosen(judged, notes)
+                if is_read_once(frame):  # its verdicts are returned in batches, errors raised here
+                    rows = iter(list(rows))
+                return frame_like(frame, rows, CHOSEN)
         if preference != FIRST:
             raise ValueError(
                 f"prefer={prefer!r} needs all rows, and {type(frame).__name__} is judged as it is "
@@ -597,7 +599,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     def _noted(
         self, frame: Any, columns: ColumnNames, notes: ChoiceNotes, score_column: str | None
-    ) -> Iterator[Verdict | Exception]:
+    ) -> Generator[Verdict | Exception, None, None]:
         """Judge a frame's rows, and note for the choice what they mean."""
 
         def scored(rows: Iterator[Any]) -> Iterator[Any]:
