@@ -481,6 +481,7 @@ def test_what_is_no_run_of_these_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad" / "x.jsonl").write_text("{}\n")
     said = run("archive", "--input", tmp_path / "bad", "--output", tmp_path / "none", code=1)
     assert "nothing could be judged" in said and "x.jsonl" in said
+    run("archive", "--input", source, "--output", tmp_path / "none")  # nothing is left of it
 
 
 def test_a_package_that_is_missing_is_named(

@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -237,6 +238,16 @@ class Run:
         """Remove the files that tasks had begun when they were killed."""
         reports = (self.folder / "done").glob("*.part")
         remove_abandoned([*reports, *filter(is_unfinished, self.folder.rglob("*.part"))])
+
+    def remove(self) -> None:
+        """
+        Remove all files of a run of which nothing can be judged, so that its folder may have
+        another one. What identifies it goes last: until then, the same command goes on with it.
+        """
+        for folder in ("done", "rows", "judge"):
+            shutil.rmtree(self.folder / folder, ignore_errors=True)
+        for name in ("rows.json", "damage.jsonl", "run.json"):
+            (self.folder / name).unlink(missing_ok=True)
 
     def path(self, folder: str, name: str) -> Path:
         """Return the path of one of the run's files; its folder is there then."""

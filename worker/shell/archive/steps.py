@@ -60,7 +60,8 @@ def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
     Make the rows of all inputs, and write the list of damage. `tell` gets the progress, in bytes.
 
     Raises:
-        StopError: no document of the inputs, or none of the references, can be judged.
+        StopError: no document of the inputs, or none of the references, can be judged. The run is
+            removed, so that its folder may have another one.
     """
     sizes = [one.size or 0 for one in run.inputs]
     _run("rows", make_rows, run, engine, sizes, tell)
@@ -72,9 +73,13 @@ def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
             with path.open("rb") as lines:
                 shutil.copyfileobj(lines, stream)
     references, inputs = _tallies(run)
-    if run.references:
-        references.check_judged("no reference")
-    inputs.check_judged()
+    try:
+        if run.references:
+            references.check_judged("no reference")
+        inputs.check_judged()
+    except StopError:
+        run.remove()
+        raise
 
 
 def _tallies(run: Run) -> tuple[InputTally, InputTally]:
