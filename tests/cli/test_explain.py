@@ -241,6 +241,31 @@ def test_verdicts_are_read_as_they_were_compressed_or_not_at_all(
     assert not drawn.exists()
 
 
+@pytest.mark.parametrize("command", [("explain", "a"), ("report", "--output", "/dev/null")])
+def test_where_there_is_no_verdict_at_all_that_is_said(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Of a file and of a folder: a name that was written wrong is another error."""
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "folder").mkdir()
+    for verdicts in (tmp_path / "empty.jsonl", tmp_path / "folder"):
+        assert f"{verdicts} has no verdict yet" in refused(*command, verdicts)
+
+
+def test_unfinished_outputs_in_a_folder_are_no_verdicts(judged: list[str], tmp_path: Path) -> None:
+    """A command that was killed has left them, and has written the same again. It is said once."""
+    folder = tmp_path / "verdicts"
+    folder.mkdir()
+    for name in ("v.jsonl", "v.jsonl.0123456789abcdef.part", "_SUCCESS"):
+        (folder / name).write_bytes(Path(judged[0]).read_bytes())
+    told = run("explain", "b", folder)
+    assert told.stderr.count(f"{folder}: 2 files are not read") == 1
+    assert "answers" not in told.stdout
+    assert run("explain", "b", folder, "--quiet").stderr == ""
+    written = run("report", folder, "--output", tmp_path / "page").stderr
+    assert f"page: {len(Path(judged[0]).read_bytes().splitlines()):,} answers" in written
+
+
 def test_a_folder_of_something_else_is_named_as_such(tmp_path: Path) -> None:
     """With what is wrong in it."""
     (tmp_path / "choice").mkdir()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,21 +11,45 @@ import typer
 
 from worker.cli.progress import passed
 from worker.cli.reading import Reading
-from worker.cli.shared import STDIN, printable, tracked
+from worker.cli.shared import STDIN, notice, printable, tracked
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import JSON, JSON_LINES, START_BYTES, format_of_start
+from worker.shell.files.places import files_of, shown_input, tell_nobody
 from worker.shell.files.unpacked import UnpackedInput, opened_unpacked
 
 if TYPE_CHECKING:
     from worker.report.answers import AnswerLine, WantedTexts
 
 
-def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> Iterator[AnswerLine]:
+def read_answers(
+    verdicts: Path | None,
+    settings: Settings,
+    tell: Callable[[str], None] = notice,
+    *,
+    quiet: bool,
+) -> Iterator[AnswerLine]:
     """
-    Return the answers in a file, in a folder, on stdin, or in the topics (None). Shows how many
-    have been read.
+    Yield the answers in a file, in a folder, on stdin, or in the topics (None). Shows how many have
+    been read.
+
+    Args:
+        tell: gets a sentence about files in a folder that are left out, unless `quiet`.
+    Raises:
+        StopError: there is none.
     """
+    answers = _answers_from(verdicts, settings, tell_nobody if quiet else tell, quiet=quiet)
+    first = next(answers, None)
+    if first is None:
+        raise StopError(f"{shown_input(verdicts or settings.topic_verdicts)} has no verdict yet")
+    yield first
+    yield from answers
+
+
+def _answers_from(
+    verdicts: Path | None, settings: Settings, tell: Callable[[str], None], *, quiet: bool
+) -> Iterator[AnswerLine]:
+    """Yield the answers as `read_answers` does, or none."""
     from worker.report.answers import AnswerLine  # noqa: PLC0415
     from worker.shell.admin.watch import watch  # noqa: PLC0415
 
@@ -39,7 +63,7 @@ def read_answers(verdicts: Path | None, settings: Settings, *, quiet: bool) -> I
         )
         return
     if verdicts.is_dir():
-        parts = map(_answers_in, _files_in(verdicts))
+        parts = map(_answers_in, _files_in(verdicts, tell))
         yield from passed(
             chain.from_iterable(parts), "reading answers", "answers", lambda _: None, quiet=quiet
         )
@@ -58,9 +82,10 @@ def is_folder_of_verdicts(path: Path) -> bool:
     return path.is_dir() and not (path / "run.json").is_file()
 
 
-def _files_in(folder: Path) -> list[Path]:
+def _files_in(folder: Path, tell: Callable[[str], None]) -> list[Path]:
     """
-    Return the files of verdicts in a folder; in that of `archive`, those of its `verdicts`.
+    Return the files of verdicts in a folder, without those that are no inputs elsewhere, such as
+    unfinished outputs; in that of `archive`, those of its `verdicts`.
 
     Raises:
         StopError: there are none yet, or not all, or it is a folder of something else.
@@ -76,7 +101,7 @@ def _files_in(folder: Path) -> list[Path]:
             f"{folder} has the folder {inner.name} in it, so it is not one of verdicts: name the "
             "--output of `archive`, or files that `dedup` has written"
         )
-    return files
+    return [*map(Path, files_of([str(folder)], tell))] if files else []
 
 
 def _answers_in(path: Path) -> Iterator[AnswerLine]:

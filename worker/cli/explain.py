@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from rich.text import Text
 from worker.cli.answers import read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
-from worker.cli.shared import QuietOption, console_of_terminal, echo_json, printable
+from worker.cli.shared import QuietOption, console_of_terminal, echo_json, notice, printable
 from worker.cli.side_by_side import (
     SHINGLES_DEFAULT,
     Compared,
@@ -98,8 +99,9 @@ def explain_command(
         if os.path.isfile(doc_id):  # noqa: PTH113  # a long URL is no path: False, not an error
             typer.echo(printable(f"{doc_id} {TAKEN_FOR_A_NAME}"), err=True)
         await_cluster(settings)
+    tell = cache(notice)  # they are read twice
     explanation = explain(
-        lambda: (one.answer for one in read_answers(verdicts, settings, quiet=quiet)),
+        lambda: (one.answer for one in read_answers(verdicts, settings, tell, quiet=quiet)),
         doc_id,
         settings.search.max_distance,
     )

@@ -11,7 +11,6 @@ from worker.cli.answers import is_folder_of_verdicts, read_answers, texts_of_fil
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
 from worker.cli.shared import QuietOption, printable
-from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import HTML, INPUTS, check_format
 from worker.shell.files.outputs import packed, written
@@ -58,7 +57,7 @@ def report(
     """
     from worker.report.page import page  # noqa: PLC0415
     from worker.report.tally import Tally  # noqa: PLC0415
-    from worker.shell.files.places import check_outside, shown_input, shown_name  # noqa: PLC0415
+    from worker.shell.files.places import check_outside, shown_name  # noqa: PLC0415
 
     if verdicts is not None and is_folder_of_verdicts(verdicts):
         check_outside([str(verdicts)], [output])  # the next report would read the page
@@ -70,11 +69,6 @@ def report(
     with Tally() as tally, written(output) as file, packed(file, output) as stream:
         for answer, value in read_answers(verdicts, settings, quiet=quiet):
             tally.take(answer, value)
-        if not len(tally):
-            raise StopError(
-                f"{shown_input(verdicts or settings.topic_verdicts)} has no verdict yet: "
-                "nothing to report"
-            )
         largest = tally.clusters.largest(clusters)
         read = None
         if files:
