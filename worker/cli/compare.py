@@ -19,6 +19,8 @@ from worker.cli.side_by_side import (
 from worker.core.document import BodyKind, Document
 from worker.errors import StopError
 from worker.settings import Settings
+from worker.shell.files.formats import ARC, START_BYTES, WARC, format_of_start
+from worker.shell.files.places import shown_input
 from worker.shell.files.unpacked import opened_unpacked
 
 if TYPE_CHECKING:
@@ -70,6 +72,12 @@ def _text(name: str, settings: Settings) -> ReadText:
     from worker.report.answers import ReadText  # noqa: PLC0415
 
     with opened_unpacked(name) as stream:
+        kind = format_of_start(str(STDIN), stream.peek(START_BYTES))  # the name says nothing here
+        if kind in (ARC, WARC):
+            raise StopError(
+                f"{shown_input(name)} is {kind.name}, and one document of each is compared: "
+                "give a file that has it alone, or judge all with `dedup` and see `explain`"
+            )
         body = stream.read()
     document = Document(name, name, 0, BodyKind.BYTES, body)
     found, account = extract_with_account(document, settings.text_characters_max)
