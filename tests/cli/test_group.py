@@ -87,6 +87,8 @@ def printed(*arguments: str) -> set[str]:
 def test_a_part_of_the_verdicts_can_be_asked_for(commands_settings: Settings) -> None:
     """By doc_id or URL, by time, by outcome, or the first few."""
     bootstrap, topic = commands_settings.bootstrap, commands_settings.topic_verdicts
+    missing = run("verdicts", code=1)
+    assert "does not exist" in str(missing.exception) and missing.stdout == ""
     Admin(commands_settings, 30).create(topic, 2, 1, {})
     now_ms = time.time_ns() // 1_000_000
     for partition, ago_s, answer in (

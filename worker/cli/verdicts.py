@@ -87,9 +87,12 @@ def verdicts(
     columns = TableColumns(*(_OF_LETTERS if is_dead else _of_verdicts()))
     since_ms = None if since is None else time_ms(since)
     count = 0
-    if not as_json:
-        typer.echo(columns.head())
-    for published in watch(settings, [topic], follow=follow, since_ms=since_ms):
+
+    def begin(_: int) -> None:  # not before: there may be no such topic
+        if not as_json:
+            typer.echo(columns.head())
+
+    for published in watch(settings, [topic], follow=follow, since_ms=since_ms, on_start=begin):
         answer = None if published is None else published.answer
         if published is None or not _is_wanted(answer, only, doc_id):
             continue
