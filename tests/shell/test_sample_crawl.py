@@ -277,3 +277,16 @@ def test_a_crawl_without_a_place_for_its_truth_is_refused(
     monkeypatch.chdir(tmp_path)
     assert "the truth is written next to it" in refused("sample-crawl", name, "--documents", "1")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["mine\n", "{}\n", "5\n", '["group"]\n'])
+def test_a_file_of_somebody_else_is_not_replaced_by_the_truth(tmp_path: Path, content: str) -> None:
+    """Nobody has named it. That of an earlier crawl, and an empty file, are replaced."""
+    path, other = tmp_path / "small.warc", tmp_path / "small.truth.jsonl"
+    other.touch()
+    for _ in range(2):
+        write_sample_crawl(path, 1, seed=1)
+    before = path.read_bytes()
+    other.write_text(content)
+    assert f"{other} is there and is no truth" in refused("sample-crawl", path, "--documents", "2")
+    assert (other.read_text(), path.read_bytes()) == (content, before)

@@ -50,8 +50,9 @@ import xxhash
 
 from schemas.fields import format_timestamp
 from worker.core.document import derive_doc_id
+from worker.errors import StopError
 from worker.shell.files.outputs import written
-from worker.shell.files.places import check_places
+from worker.shell.files.places import check_places, open_input
 
 T = TypeVar("T")
 
@@ -584,6 +585,9 @@ def _damaged(site: Site, fetched_at_s: int, harm: str, number: int, dice: Dice) 
 
 _CHUNK_BYTES = 4_096
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+# Of a line of the truth: what it says of a document besides its doc_id, URL and time.
+_TOLD = ("group", "relation", "language", "expected")
+_LINE_BYTES_MAX = 65_536
 
 
 def truth_path(archive: Path) -> Path:
@@ -591,6 +595,25 @@ def truth_path(archive: Path) -> Path:
     return archive.with_name(
         archive.name.removesuffix(".gz").removesuffix(".warc") + ".truth.jsonl"
     )
+
+
+def _check_truth(path: Path, archive: Path) -> None:
+    """
+    Raise StopError if a file is there that is no truth of a sample crawl: nobody has named it.
+    """
+    if not path.is_file():  # `written` says what cannot be written
+        return
+    with open_input(str(path)) as stream:
+        first = stream.readline(_LINE_BYTES_MAX)
+    try:
+        is_truth = not first or {*_TOLD} <= {*orjson.loads(first)}
+    except (ValueError, TypeError):
+        is_truth = False
+    if not is_truth:
+        raise StopError(
+            f"{path} is there and is no truth of a sample crawl, and that of {archive} would take "
+            "its place: name another archive, or move the file away"
+        )
 
 
 def write_sample_crawl(
@@ -610,7 +633,7 @@ def write_sample_crawl(
         passing: wraps the captures, to show progress; it yields them unchanged.
     Raises:
         ValueError: no documents.
-        StopError: a file cannot be written.
+        StopError: a file cannot be written, or another file is in the place of the truth.
 
     Cost: about 0.5 ms per document, some 50 MB of memory however many there are.
     """
@@ -620,6 +643,7 @@ def write_sample_crawl(
         )
     relations: Counter[str] = Counter()
     check_places((), (archive, truth_path(archive)))
+    _check_truth(truth_path(archive), archive)
     with written(archive) as warc, written(truth_path(archive)) as truth:
         warc.write(_member(_warcinfo(documents, seed)))
         for capture in passing(crawl(documents, seed, damaged=damaged)):
@@ -708,7 +732,7 @@ def _truth(capture: SampleCapture) -> bytes:
     fetched_at_ms = capture.fetched_at_s * 1_000
     doc_id = derive_doc_id(capture.url, fetched_at_ms)
     fetched_at = format_timestamp(fetched_at_ms)
-    told = {name: getattr(capture, name) for name in ("group", "relation", "language", "expected")}
+    told = {name: getattr(capture, name) for name in _TOLD}
     return orjson.dumps(
         {"doc_id": doc_id, "url": capture.url, "fetched_at": fetched_at, **told},
         option=orjson.OPT_APPEND_NEWLINE,
