@@ -68,8 +68,8 @@ def test_what_the_web_writes_as_a_language_is_mapped(tag: str, code: str | None)
 
 
 def test_a_users_list_is_folded() -> None:
-    """Comments, empty lines, case and decomposed accents do not matter."""
-    assert load_stopwords("# mine\nThe\n\n  e\u0301t\u00e9 # verb\nthe\n") == {"the", "été"}
+    """A byte order mark, comments, empty lines, case and decomposed accents do not matter."""
+    assert load_stopwords("\ufeff# mine\nThe\n\n  e\u0301t\u00e9 # verb\nthe\n") == {"the", "été"}
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,8 @@ def load_stopwords(text: str) -> frozenset[str]:
     Return a user's own list from a file: one word per line, comments from `#` on, empty lines
     skipped.
 
-    Words are folded to lower-case NFC. A word must be one token: letters, digits and combining
-    marks.
+    A byte order mark at the beginning is passed over. Words are folded to lower-case NFC. A word
+    must be one token: letters, digits and combining marks.
 
     Args:
         text: the content of the file, at most `WORDS_MAX` words of at most `CHARACTERS_MAX`
@@ -118,7 +118,7 @@ def load_stopwords(text: str) -> frozenset[str]:
     """
     check_type("text", text, str)
     words: set[str] = set()
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         word = unicodedata.normalize("NFC", line.partition("#")[0].strip()).lower()
         if not word:
             continue
