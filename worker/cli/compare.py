@@ -20,7 +20,7 @@ from worker.core.document import BodyKind, Document
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import ARC, START_BYTES, WARC, format_of_start
-from worker.shell.files.places import shown_input
+from worker.shell.files.places import check_read_once, shown_input
 from worker.shell.files.unpacked import opened_unpacked
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def compare_command(
     """
     from worker.core.compare import compare  # noqa: PLC0415
 
-    if first == second == str(STDIN):
-        raise typer.BadParameter("stdin can be read only once: one of A and B must be a file")
+    check_read_once([first, second])
     one, other = _text(first, settings), _text(second, settings)
     found = Compared(
         compare(one.text, other.text, settings.parameters, (language, language)),
