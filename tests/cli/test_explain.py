@@ -614,6 +614,20 @@ def test_a_crawl_becomes_a_page_whole_or_not_at_all(tmp_path: Path) -> None:
     assert page.read_text() == "the former"
 
 
+def test_a_page_of_somebody_else_is_replaced_only_by_its_name(
+    judged: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other programs write a report.html, too. One of ours is replaced."""
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "report.html"
+    page.write_text("<title>coverage</title>")
+    assert "report.html is there and is no page" in refused("report", judged[0])
+    assert page.read_text() == "<title>coverage</title>"
+    run("report", judged[0], "--output", page)
+    assert "Near-duplicates" in page.read_text()
+    run("report", judged[0])
+
+
 def test_a_page_is_not_written_among_the_verdicts_that_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,10 +10,16 @@ import typer
 from worker.cli.answers import is_folder_of_verdicts, read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
-from worker.cli.shared import QuietOption, printable
+from worker.cli.shared import QuietOption, option, printable
+from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import HTML, INPUTS, check_format
 from worker.shell.files.outputs import packed, written
+from worker.shell.files.places import open_input
+
+_DEFAULT = Path("report.html")
+_OF_A_PAGE = b"<title>Near-duplicates: "  # in the head of each page
+_HEAD_BYTES = 4_096
 
 
 @with_settings("definition", *CLUSTER, "topic_verdicts", "topic_dead_letter", "document_bytes_max")
@@ -26,9 +32,9 @@ def report(
             "Without it, the topics are read."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Where to write the page; - is stdout.")] = Path(
-        "report.html"
-    ),
+    output: Annotated[
+        Path | None, option("Where to write the page; - is stdout. [default: report.html]", "PATH")
+    ] = None,
     documents: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,6 +65,9 @@ def report(
     from worker.report.tally import Tally  # noqa: PLC0415
     from worker.shell.files.places import check_outside, shown_name  # noqa: PLC0415
 
+    if output is None:
+        output = _DEFAULT
+        _check_default()
     if verdicts is not None and is_folder_of_verdicts(verdicts):
         check_outside([str(verdicts)], [output])  # the next report would read the page
     judged = [] if verdicts is None else [verdicts]
@@ -82,3 +91,16 @@ def report(
         stream.write(page(tally, name, largest, read, known))
     if not quiet:
         typer.echo(printable(f"{output}: {len(tally):,} answers"), err=True)
+
+
+def _check_default() -> None:
+    """Raise StopError if a file is in the default place that is no page of ours."""
+    if not _DEFAULT.is_file():
+        return
+    with open_input(str(_DEFAULT)) as stream:
+        head = stream.read(_HEAD_BYTES)
+    if head and _OF_A_PAGE not in head:
+        raise StopError(
+            f"{_DEFAULT} is there and is no page of `neardup report`: name an --output, which may "
+            "be this file"
+        )
