@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, deque
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,7 @@ from worker.cli import options
 from worker.cli.demo import (
     BEHIND_LATIN,
     PAGES_OF,
+    _settings,
     facts_of,
     find_example,
     next_commands,
@@ -41,7 +43,7 @@ from worker.devkit.broker import Runtime
 from worker.devkit.demo import ARTICLE, Accuracy, Demo, Truth, workers_running
 from worker.devkit.sample.crawl import TEMPLATES, truth_path, write_sample_crawl
 from worker.errors import StopError
-from worker.settings import Settings
+from worker.settings import TOPICS, Settings
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import file_engine
 
@@ -176,6 +178,18 @@ def test_what_a_failed_demo_has_left_is_kept_and_named(
     assert isinstance(result.exception, StopError)
     (folder,) = tmp_path.iterdir()
     assert f"kept in {folder}" in result.stderr and (folder / "crawl.warc.gz").exists()
+
+
+def test_each_demo_on_a_cluster_has_topics_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay there, and in a container the next demo's process has the same number."""
+    monkeypatch.setenv("NEARDUP_BOOTSTRAP", NOBODY.bootstrap)
+    monkeypatch.setattr("worker.cli.demo.await_cluster", lambda _: None)
+    with ExitStack() as stack:
+        made = [_settings(stack, Console(), tmp_path, 1) for _ in range(2)]
+    names = [{getattr(one, name) for name in ("group", *TOPICS)} - {None} for one in made]
+    assert not names[0] & names[1]
 
 
 @pytest.mark.parametrize("keep", ["file", "file/below"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import shutil
 import sys
@@ -174,7 +175,8 @@ def _settings(stack: ExitStack, console: Console, folder: Path, nodes: int) -> S
     own, or an embedded one.
     """
     if os.environ.get("NEARDUP_BOOTSTRAP"):
-        name = f"neardup-demo-{os.getpid()}"
+        # A process has the same number again in each container, and the topics stay.
+        name = f"neardup-demo-{secrets.token_hex(4)}"
         settings = load_settings(
             {
                 "threads": 1,
