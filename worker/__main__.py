@@ -50,7 +50,9 @@ def _open_missing() -> None:
         ("stderr", "w", os.O_WRONLY),
     ):
         if getattr(sys, name) is None:
-            stream: Any = os.fdopen(os.open(os.devnull, flags), mode)
+            number = os.open(os.devnull, flags)
+            os.set_inheritable(number, True)  # as others are, for the processes that we start
+            stream: Any = os.fdopen(number, mode)
             stream.buffer.raw.name = f"<{name}>"  # as Python has it, for messages
             setattr(sys, name, stream)
 

@@ -418,6 +418,17 @@ def test_a_process_may_be_started_without_its_standard_streams(
     assert done.stdout.startswith(shown) and bool(done.stdout) == bool(shown)
 
 
+def test_what_stands_in_for_a_stream_is_inherited() -> None:
+    """The engine of `archive` writes to its stderr, which is that of the command."""
+    child = "import sys; sys.exit(sys.stderr is None)"
+    parent = (
+        "import subprocess, sys; from worker.__main__ import _open_missing; _open_missing(); "
+        f"sys.exit(subprocess.call([sys.executable, '-c', {child!r}]))"
+    )
+    command = shlex.join([sys.executable, "-c", parent])
+    subprocess.run(["sh", "-c", f"{command} 2>&-"], check=True)
+
+
 def into(stdout: int, command: str) -> tuple[int, bytes]:
     """Run a command into a file; give its exit code and what it said beside."""
     done = subprocess.run(
