@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import re
+import runpy
 import shlex
 import signal
 import sqlite3
@@ -14,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import kubernetes_validate
 import neardup
@@ -131,6 +134,29 @@ def test_common_crawls_texts_are_kept_once_over_two_runs(tmp_path: Path) -> None
     run(tmp_path, "common_crawl.py", "kept.jsonl", "one.warc.wet.gz")
     kept = [json.loads(line)["text"] for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
     assert kept == [ARTICLE, OTHER, "A third text that nobody has read before."]
+
+
+def test_a_run_over_common_crawl_that_is_broken_off_adds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So the same command adds each text once. A document that cannot be judged ends no run."""
+    long = gzip.compress(record("conversion", "https://a.example/" + "a" * 9_000, "", b"A text."))
+    (tmp_path / "one.warc.wet.gz").write_bytes(wet(ARTICLE) + long + wet(OTHER))
+    main = runpy.run_path(str(EXAMPLES / "common_crawl.py"))["main"]
+    given = tmp_path / "kept.jsonl", str(tmp_path / "one.warc.wet.gz")
+    real = neardup.Deduplicator.add_many
+
+    def cut_off(found: neardup.Deduplicator, *documents: Any, **named: Any) -> Any:
+        yield from itertools.islice(real(found, *documents, **named), 1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(neardup.Deduplicator, "add_many", cut_off)
+        main(*given)
+    main(*given)
+    assert "url-too-long" in capsys.readouterr().out
+    kept = [json.loads(line)["text"] for line in given[0].read_text().splitlines()]
+    assert kept == [ARTICLE, OTHER]
 
 
 @pytest.mark.kafka
