@@ -236,24 +236,48 @@ def test_parquet_takes_memory_by_its_bound_and_not_by_what_it_holds(tmp_path: Pa
         "a dictionary": pyarrow.table(
             {"text": pyarrow.DictionaryArray.from_arrays([0] * 1_000, shared)}
         ),
+        "a category": pyarrow.table(
+            {"text": pyarrow.DictionaryArray.from_arrays([0] * 1_000, shared)}
+        ),
         "a page": pyarrow.table({"text": ["word " * (1 << 15)] * 1_000}),
         "honest": pyarrow.table({"text": [chance.randbytes(1 << 17).hex() for _ in range(300)]}),
     }
     for name, table in tables.items():
         path = tmp_path / f"{name}.parquet"
-        is_shared = name == "a dictionary"
+        is_shared = name in ("a dictionary", "a category")
         parquet.write_table(
             table,
             path,
             compression="zstd",
             use_dictionary=is_shared,
-            store_schema=False,
+            store_schema=name == "a category",
             dictionary_pagesize_limit=1 << 30,
         )
         counts, peak = output_of(sys.executable, "-c", _MEASURED, str(path)).splitlines()
         records, found = map(int, counts.split())
         assert int(peak) < 200 * MIB, name
         assert (records, found) == (300, 300) if name == "honest" else records < found < 1_000, name
+
+
+@pytest.mark.parametrize("place", ["text", "a column that is not read", "a list", "a struct"])
+def test_rows_of_categories_are_all_read(tmp_path: Path, place: str) -> None:
+    """The dictionary of a column of categories counts once, and not for each batch of rows."""
+    texts = [f"{number} " + "The river rose by two metres. " * 20 for number in range(2_000)]
+    numbers = np.arange(30_000) % len(texts)
+    categories = pyarrow.DictionaryArray.from_arrays(numbers, texts)
+    columns: dict[str, Any] = {"text": ["The river rose."] * len(numbers)}
+    if place == "text":
+        columns["text"] = categories
+    elif place == "a list":
+        columns["other"] = pyarrow.FixedSizeListArray.from_arrays(categories, 1)
+    elif place == "a struct":
+        columns["other"] = pyarrow.StructArray.from_arrays([categories], names=["inner"])
+    else:
+        columns["other"] = categories
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
+    found = entries(path)
+    assert len(found) == len(numbers) and not damage(found)
 
 
 # ---- damage

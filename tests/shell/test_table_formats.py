@@ -5,16 +5,21 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import random
 import struct
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from tests.conftest import EXAMPLES, JSON_VALUES
 from tests.shell.test_archives import PAGE, RECORDS, damage, entries, urls
@@ -25,6 +30,7 @@ from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.json_array import ArrayElements
 from worker.shell.files.archives.lines import Line
 from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.writers import TableWriter
 
 DOCUMENTS = [{"doc_id": f"d{n}", "text": f'the ] "river", {{ rose \\ by {n} ü\n'} for n in range(5)]
 
@@ -355,3 +361,27 @@ def test_a_packed_zip_is_refused_with_the_remedy(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(path.read_bytes()))
     with pytest.raises(StopError, match="unpack it first"):
         entries(packed)
+
+
+def test_copied_rows_of_categories_take_no_more_than_their_own(tmp_path: Path) -> None:
+    """
+    Each batch is stored with the categories of its rows. Ordered ones stay as they are, because
+    their order means something.
+    """
+    chance = random.Random(0)
+    texts = [chance.randbytes(160).hex() for _ in range(2_000)]
+    numbers = np.arange(len(texts), dtype=np.int32)
+    categories = pyarrow.DictionaryArray.from_arrays(numbers, texts)
+    sizes = pyarrow.DictionaryArray.from_arrays(
+        (numbers % 3).astype(np.int8), ["small", "medium", "large"], ordered=True
+    )
+    table = pyarrow.table({"text": categories, "size": sizes})
+    path = tmp_path / "kept.parquet"
+    with path.open("wb") as stream, closing(TableWriter(stream, str(path))) as writer:
+        for batch in table.to_batches(max_chunksize=20):
+            writer.write(batch)
+    kept = parquet.read_table(path)
+    assert kept.schema == table.schema
+    assert kept.to_pylist() == table.to_pylist()
+    assert kept["size"].chunk(0).dictionary.to_pylist() == ["small", "medium", "large"]
+    assert path.stat().st_size < 2 * table.nbytes

@@ -135,6 +135,7 @@ class TableWriter(DocumentWriter):
         Raises:
             StopError: they have other columns than those before them.
         """
+        document = _with_own_categories(document)
         if self._table is None:
             table = parquet_module().ParquetWriter(
                 self._stream, document.schema, compression="zstd"
@@ -152,6 +153,27 @@ class TableWriter(DocumentWriter):
         if self._table is None:
             self._stack.enter_context(packed(self._stream, self._name))
         self._stack.close()
+
+
+def _with_own_categories(batch: Any) -> Any:
+    """
+    Return a batch of Arrow whose categories are those of its rows, where there are more than rows.
+
+    Parquet stores all of them with each batch. Ordered ones stay: their order means something.
+    """
+    import pyarrow  # noqa: PLC0415
+
+    columns: list[Any] = []
+    for column in batch.columns:
+        kind = column.type
+        is_dictionary = pyarrow.types.is_dictionary(kind)
+        if is_dictionary and not kind.ordered and len(column.dictionary) > len(column):
+            own = column.dictionary_decode().dictionary_encode()
+            numbers = own.indices.cast(kind.index_type)
+            columns.append(pyarrow.DictionaryArray.from_arrays(numbers, own.dictionary))
+        else:
+            columns.append(column)
+    return pyarrow.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 class RecordWriter(DocumentWriter):

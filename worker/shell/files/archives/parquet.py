@@ -11,6 +11,11 @@ long text, and a number for each row that has it.
 `_rows_at_once` finds how many rows may be in a batch. A row has its share of the densest page or,
 in the worst case, all of the dictionary. A page that is too long is damage.
 
+A column of categories (`category` of pandas, `dictionary` of Arrow) stays one: a batch has the
+dictionary once, and a number for each row. So there is no worst case, a batch is cut where the
+texts of its rows become too long, and these texts are what counts: not the dictionary, which all
+batches share.
+
 Tried and rejected: to read texts as numbers of their dictionary, and to take them out for a few
 rows at a time. It needs no worst case, and took eight times as long for a table of ordinary texts.
 
@@ -22,6 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from worker.errors import StopError, install_extra
 from worker.shell.files.archives.budget import (
@@ -79,10 +87,10 @@ def batches_of(
         stream.seek(0)
         opened = parquet.ParquetFile(stream, buffer_size=_BUFFER_BYTES)
         for group in range(opened.metadata.num_row_groups):
-            rows = _rows_at_once(stream, opened.metadata.row_group(group), opened.schema)
+            rows = _rows_at_once(stream, opened, group)
             for batch in opened.iter_batches(rows, [group]):
-                for part in _parts(batch):
-                    reason = budget.take_out(part.nbytes)
+                for part, part_bytes in _parts(batch):
+                    reason = budget.take_out(part_bytes)
                     if reason is not None:
                         on_damage(reason)
                         return
@@ -95,11 +103,62 @@ def batches_of(
         on_damage(str(error) or type(error).__name__)
 
 
-def _parts(batch: Any) -> Iterator[Any]:
-    """Yield a batch in parts of about ROWS_BYTES_MAX."""
-    rows = max(batch.num_rows * ROWS_BYTES_MAX // max(batch.nbytes, 1), 1)
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
+def _parts(batch: Any) -> Iterator[tuple[Any, int]]:
+    """Yield a batch in parts of ROWS_BYTES_MAX or one row, each with its bytes."""
+    ends = np.cumsum(_row_bytes(batch))
+    start = 0
+    bytes_before = 0.0
+    while start < batch.num_rows:
+        stop = int(np.searchsorted(ends, bytes_before + ROWS_BYTES_MAX, "right"))
+        stop = max(stop, start + 1)
+        yield batch.slice(start, stop - start), int(ends[stop - 1] - bytes_before)
+        bytes_before = float(ends[stop - 1])
+        start = stop
+
+
+def _row_bytes(batch: Any) -> NDArray[np.float64]:
+    """
+    Return the bytes of each row: of a category those of its text, else its share of the column.
+    """
+    row_bytes = np.zeros(batch.num_rows)
+    for column in batch.columns:
+        if _has_categories(column.type):
+            row_bytes += _category_bytes(column)
+        else:
+            row_bytes += _own_bytes(column) / max(batch.num_rows, 1)
+    return row_bytes
+
+
+def _own_bytes(column: Any) -> float:
+    """Return the bytes of a column, with the texts of categories in it and not their dictionary."""
+    if _has_categories(column.type):
+        return float(_category_bytes(column).sum())
+    if hasattr(column, "flatten"):  # of lists their values, of structs their fields
+        inner = column.flatten()
+        parts = inner if isinstance(inner, list) else [inner]
+        return 8.0 * len(column) + sum(map(_own_bytes, parts))
+    return float(column.nbytes)
+
+
+def _has_categories(kind: Any) -> bool:
+    """Return whether a column has texts of a dictionary, which Arrow has read as such."""
+    import pyarrow  # noqa: PLC0415
+
+    types = pyarrow.types
+    if not types.is_dictionary(kind):
+        return False
+    return bool(types.is_string(kind.value_type) or types.is_binary(kind.value_type))
+
+
+def _category_bytes(column: Any) -> NDArray[np.float64]:
+    """Return the bytes of each row's number and text."""
+    texts = column.dictionary
+    own_bytes = np.full(len(column), column.indices.type.bit_width / 8)
+    if len(texts):
+        edges = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :].astype(np.int64)
+        numbers = column.indices.fill_null(0).to_numpy().astype(np.int64)
+        own_bytes += edges[numbers + 1] - edges[numbers]
+    return own_bytes
 
 
 # ---- pages
@@ -115,7 +174,7 @@ class _Page(NamedTuple):
     header_bytes: int
 
 
-def _rows_at_once(stream: BinaryIO, group: Any, schema: Any) -> int:
+def _rows_at_once(stream: BinaryIO, opened: Any, number: int) -> int:
     """
     Return how many rows of a row group have at most ROWS_BYTES_MAX in its densest pages, and at
     most DICTIONARY_ROWS_BYTES_MAX if each had the whole dictionary.
@@ -123,12 +182,19 @@ def _rows_at_once(stream: BinaryIO, group: Any, schema: Any) -> int:
     Raises:
         ValueError: a page is beyond the budget, or has no header.
     """
+    group = opened.metadata.row_group(number)
+    # A nested column has points in its path, and its texts may be repeated in other ways.
+    categories = {
+        field.name
+        for field in opened.schema_arrow
+        if _has_categories(field.type) and "." not in field.name
+    }
     row_bytes = 1.0
     dictionary_bytes = 1.0
     for index in range(group.num_columns):
         column = group.column(index)
         if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
-            row_bytes += schema.column(index).length
+            row_bytes += opened.schema.column(index).length
         values_per_row = column.num_values / max(group.num_rows, 1)
         densest = 0.0
         for page in _pages(stream, column):
@@ -139,9 +205,9 @@ def _rows_at_once(stream: BinaryIO, group: Any, schema: Any) -> int:
                     f"most {bytes_max:,} are read of {page.bytes_in:,}: "
                     "write the file again with smaller pages"
                 )
-            if page.is_dictionary:
+            if page.is_dictionary and column.path_in_schema not in categories:
                 dictionary_bytes += page.bytes_out * values_per_row
-            else:
+            elif not page.is_dictionary:
                 densest = max(densest, page.bytes_out / max(page.values, 1))
         row_bytes += densest * values_per_row
     rows = min(
