@@ -25,10 +25,12 @@ from hypothesis import strategies as st
 
 from schemas.fields import TIMESTAMP_MS_MAX, parse_timestamp
 from worker.core.document import BodyKind, Document
+from worker.core.extract import Extracted, extract
 from worker.core.fingerprint import Fingerprinter
 from worker.errors import DocumentError, StopError
 from worker.log.record import RowKind
 from worker.settings import MESSAGE_BYTES_MAX, Settings
+from worker.shell.files import crawl as crawl_module
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
 from worker.shell.files.engine import source_message
@@ -199,6 +201,21 @@ def test_conversion_records_are_texts_and_resources_are_pages(tmp_path: Path) ->
     assert resource.content_type == "text/html; charset=utf-8"
 
 
+@pytest.mark.parametrize(
+    ("content_type", "encoding"),
+    [("text/plain", "latin-1"), ("text/plain; charset=utf-16le", "utf-16-le")],
+)
+def test_a_text_of_another_charset_is_decoded_as_a_page_is(
+    tmp_path: Path, content_type: str, encoding: str
+) -> None:
+    """No character of it is replaced, as reading it as UTF-8 would do."""
+    text = "Über die Brücke von Köln fährt um fünf Uhr früh niemand mehr nach Düsseldorf."
+    block = record("conversion", "http://example.org/0", content_type, text.encode(encoding))
+    [found] = read(tmp_path, block, "crawl.warc.wet")
+    extracted = extract(document(found))
+    assert isinstance(extracted, Extracted) and extracted.text == text
+
+
 @pytest.mark.parametrize("served", ["application/x-javascript", "octet-stream", "image/png", ""])
 def test_a_page_under_a_wrong_type_has_the_one_that_the_crawler_found(
     tmp_path: Path, served: str
@@ -358,6 +375,13 @@ def test_a_damaged_member_costs_itself(
         assert [item.offset for item in damage(found)] == [sum(map(len, members[:2]))]
 
 
+@pytest.mark.parametrize("between", [bytes(512), b"\r\n" + bytes(99), b"garbage\n"])
+def test_records_behind_what_fills_up_a_block_are_read(tmp_path: Path, between: bytes) -> None:
+    """Tapes and tar files have NUL between two archives."""
+    found = read(tmp_path, between.join(RECORDS), "a.warc")
+    assert urls(found) == list("012345")
+
+
 def with_dictionary(stored: bytes, compress: Callable[[bytes], bytes] = zstd) -> bytes:
     return (
         b"\x5d\x2a\x4d\x18"
@@ -383,8 +407,9 @@ def test_a_zstd_file_with_a_dictionary(tmp_path: Path) -> None:
         zstd(b"")[:4] + b"\xff" * 36,
         zstd(bytes(100))[:-3],
         b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8 + b"\1\0\0",
+        b"\x37\xa4\x30\xec" + bytes(20),
     ],
-    ids=["garbage", "cut", "asks for 2^64 bytes"],
+    ids=["garbage", "cut", "asks for 2^64 bytes", "its tables are no tables"],
 )
 def test_a_damaged_dictionary_is_named(tmp_path: Path, stored: bytes) -> None:
     """Its offset and what is wrong. What needs no dictionary is read."""
@@ -393,6 +418,14 @@ def test_a_damaged_dictionary_is_named(tmp_path: Path, stored: bytes) -> None:
         (0, "damaged dictionary")
     ]
     assert urls(found) == list("012345")
+
+
+def test_a_skippable_frame_that_takes_the_rest_of_its_file_says_so(tmp_path: Path) -> None:
+    """A wrong length hides all members behind it."""
+    data = b"\x50\x2a\x4d\x18" + b"\xff" * 4 + b"".join(map(zstd, RECORDS))
+    assert [item.reason for item in damage(read(tmp_path, data, "a.warc.zst"))] == [
+        "the file ends within this frame"
+    ]
 
 
 ARC_VERSION = b"filedesc://test.arc 0.0.0.0 20240501120000 text/plain %d\n%s\n"
@@ -524,6 +557,25 @@ def test_any_error_of_a_record_costs_that_record(
     is_named_otherwise = kind == "jsonl" and isinstance(error, RecursionError)
     reason = "nested too deep" if is_named_otherwise else str(error) or type(error).__name__
     assert [item.reason for item in damage(found)] == [reason]
+
+
+def test_an_error_at_the_beginning_of_a_file_costs_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its format is known, too: the file behind it is read."""
+    paths = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
+    for path in paths:
+        path.write_text('{"text": "The river rose."}\n')
+    begin_of = crawl_module._start_of
+
+    def fails_once(unpacked: Any) -> Any:
+        monkeypatch.setattr(crawl_module, "_start_of", begin_of)
+        raise ArithmeticError("nobody knows")
+
+    monkeypatch.setattr(crawl_module, "_start_of", fails_once)
+    damaged, document = CrawlFiles(paths).entries()
+    assert isinstance(document, Record) and isinstance(damaged, Damage)
+    assert damaged.ends_file and "nobody knows" in damaged.reason
 
 
 @pytest.mark.parametrize("kind", MEMBERS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.shell.test_archives import zstd
 from worker.shell.files.archives.http import decoded_body, parse_response
 
 PAGE = b"<html><body><p>The boats were counted.\n\n<p>Twice.</body></html>"
@@ -168,3 +170,24 @@ def test_a_repeated_type_is_a_list_of_types() -> None:
     headers = parse_response(block).headers
     assert headers["content-type"] == "text/html, text/plain"
     assert headers["content-length"] == "2"
+
+
+@pytest.mark.parametrize("named", ["gzip", "deflate", "br", "zstd"])
+@pytest.mark.parametrize("encode", [gzip.compress, zstd], ids=["gzip", "zstd"])
+def test_an_encoding_that_shows_itself_is_undone_under_another_name(
+    named: str, encode: Callable[[bytes], bytes]
+) -> None:
+    """A proxy encodes a page anew and leaves the header as it was."""
+    headers = HTML + b"Content-Encoding: %s\r\n\r\n" % named.encode()
+    assert body_of(headers + encode(PAGE)) == PAGE
+
+
+def test_brotli_that_begins_like_gzip_is_brotli() -> None:
+    """Its first byte says the window, and its second one is a part of the length."""
+    page = b"<p>The river rose by two metres in the night.</p>" * 14
+    encoded = bytes.fromhex(
+        "1f8b02e08dc33826bcf978e9a2e4f1a1d293a5fa90d4f68d00e31bd88003f630d2407060be4bad5b"
+        "4ea6bd31c4c8d8d637925a1ea2be2135ff5e8102"
+    )
+    assert encoded.startswith(b"\x1f\x8b")
+    assert body_of(HTML + b"Content-Encoding: br\r\n\r\n" + encoded) == page[:652]

@@ -264,6 +264,25 @@ def test_a_damaged_member_of_a_zip_costs_itself(tmp_path: Path) -> None:
     assert {entry.file for entry in damage(found)} == {f"{path}/archive/a.warc.gz"}
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["archive/more.warc.xz", "archive/part-00001", "archive/a.warc.gz.open", "a.WACZ", "x.arc.bz2"],
+)
+def test_an_archive_in_a_zip_that_is_not_read_is_damage(tmp_path: Path, name: str) -> None:
+    """Its documents are not left out without a word; what else a WACZ holds is left alone."""
+    others = ("datapackage.json", "pages/pages.jsonl", "indexes/a.warc.cdx.gz", "archive/.part")
+    path = wacz(
+        tmp_path / "a.wacz",
+        ("archive/a.warc", b"".join(RECORDS)),
+        *((other, b"{}") for other in others),
+        (name, RECORDS[0]),
+    )
+    found = entries(path)
+    assert urls(found) == list("012345")
+    [unread] = damage(found)
+    assert unread.file == f"{path}/{name}" and "unpack it, and name the file" in unread.reason
+
+
 def zip_of(name: str, data: bytes, method: int = zipfile.ZIP_STORED) -> bytes:
     """A zip with one member."""
     out = io.BytesIO()

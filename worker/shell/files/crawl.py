@@ -247,21 +247,22 @@ class CrawlFiles:
                 source = DigestedInput(opened, file)
                 stream = cast("BinaryIO", source) if self.is_digested else opened
                 unpacked = pieces(stream, on_read, budget)
-                begin = _start_of(unpacked)
-                if begin is not None:
-                    found = self._read(file, *begin, budget, on_rows)
-                    yield from _within(file, found, budget)
+                found = self._read(file, unpacked, budget, on_rows)
+                yield from _within(file, found, budget)
                 if self.is_digested:
                     self.digests.append(source.finish())
 
     def _read(
         self,
         file: str,
-        start: bytes,
         unpacked: Iterator[Piece],
         budget: Budget,
         on_rows: Callable[[int, int], None],
     ) -> Iterator[Entry]:
+        begin = _start_of(unpacked)
+        if begin is None:
+            return
+        start, unpacked = begin
         if is_packed(start):
             yield Damage(file, 0, "it is compressed twice: unpack it once", ends_file=True)
             return

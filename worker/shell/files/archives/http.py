@@ -276,14 +276,12 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
     """
     Undo one content encoding.
 
-    A body that does not begin like the encoding, or is markup, was never encoded. "deflate" may be
-    raw, or gzip, as some servers send it.
+    A body that does not begin like the encoding, or is markup, was never encoded. Some servers name
+    one encoding and send another: gzip and zstd are known by how they begin. "deflate" may be raw.
     """
-    if encoding in ("gzip", "x-gzip", "deflate") and body.startswith(_GZIP):
-        return _inflated(body, _gunzip, _DEFLATE_PART_BYTES, budget, _GZIP)
-    if encoding == "zstd" and body.startswith(_ZSTD):
-        unzstd = zstandard.ZstdDecompressor().decompressobj
-        return _inflated(body, unzstd, _ZSTD_PART_BYTES, budget, _ZSTD)
+    is_marked = body.startswith((_GZIP, _ZSTD))
+    if is_marked and encoding in ("gzip", "x-gzip", "deflate", "zstd"):
+        return _inflated_as_marked(body, budget)
     if encoding not in ("deflate", "br") or not body:
         return body  # identity, or an unknown name
     try:
@@ -297,9 +295,19 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
     except (OSError, EOFError, ValueError) as error:
         if body.lstrip().startswith(b"<"):
             return body
+        if is_marked:  # brotli may begin like gzip, so it is tried before
+            return _inflated_as_marked(body, budget)
         if encoding == "br":
             raise ValueError(f"content-encoding br: {error}") from error
         raise
+
+
+def _inflated_as_marked(body: bytes, budget: _Budget) -> bytes:
+    """Return a body that begins like gzip or zstd, inflated."""
+    if body.startswith(_GZIP):
+        return _inflated(body, _gunzip, _DEFLATE_PART_BYTES, budget, _GZIP)
+    unzstd = zstandard.ZstdDecompressor().decompressobj
+    return _inflated(body, unzstd, _ZSTD_PART_BYTES, budget, _ZSTD)
 
 
 def _gunzip() -> Any:

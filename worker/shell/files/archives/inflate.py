@@ -291,10 +291,12 @@ def _members(source: Segment, packing: _Packing) -> Iterator[Piece]:
         problem: Piece | None = None
         is_padding = not start.strip(b"\0")  # NUL bytes, which tapes and some writers leave
         if is_zstd and start[1:] == _ZSTD_SKIPPABLE:
-            content = _skippable_frame(source)
-            if start == _ZSTD_DICTIONARY:
-                dictionary, damage = _dictionary(offset, content)
-                packing = packing._replace(begin=_zstd(dictionary))
+            content, is_whole = _skippable_frame(source)
+            if not is_whole:
+                problem = Piece(offset, b"", "the file ends within this frame")
+            elif start == _ZSTD_DICTIONARY:
+                begin, damage = _dictionary(offset, content)
+                packing = packing._replace(begin=begin)
                 yield from damage
         elif packing.magic.match(source.peek(_START_BYTES)):
             for piece in _member(source, packing):
@@ -415,8 +417,10 @@ def _said_of(error: Exception, packing: _Packing) -> str:
     return f"damaged compression: {text}"
 
 
-def _skippable_frame(source: Segment) -> bytes:
-    """Take a skippable zstd frame out of the input and return its content."""
+def _skippable_frame(source: Segment) -> tuple[bytes, bool]:
+    """
+    Take a skippable zstd frame out of the input and return its content, and whether it is whole.
+    """
     wanted = 8 + int.from_bytes(source.peek(8)[4:], "little")
     content = b""
     while wanted > 0 and (data := source.read(wanted)):
@@ -424,23 +428,25 @@ def _skippable_frame(source: Segment) -> bytes:
         wanted -= len(data)
         if len(content) < _DICTIONARY_BYTES_MAX:
             content += data
-    return content[8:]
+    return content[8:], wanted <= 0
 
 
-def _dictionary(
-    offset: int, content: bytes
-) -> tuple[zstandard.ZstdCompressionDict | None, list[Piece]]:
+def _dictionary(offset: int, content: bytes) -> tuple[Callable[[], Any], list[Piece]]:
     """
-    Return the dictionary of a .warc.zst file, which may itself be compressed, or the problem with
-    it.
+    Return what begins a member with the dictionary of a .warc.zst file, which may itself be
+    compressed; or, without it, and the problem with it.
     """
     if content.startswith(_ZSTD):
         plain = bytearray()
         for piece in pieces(io.BytesIO(content)):
             plain += piece.data
             if piece.problem is not None or len(plain) > _DICTIONARY_BYTES_MAX:
-                return None, [
-                    Piece(offset, b"", f"damaged dictionary: {piece.problem or 'it is too large'}")
-                ]
+                reason = piece.problem or "it is too large"
+                return _zstd(), [Piece(offset, b"", f"damaged dictionary: {reason}")]
         content = bytes(plain)
-    return zstandard.ZstdCompressionDict(content), []
+    try:
+        begin = _zstd(zstandard.ZstdCompressionDict(content))
+        begin()  # which reads it
+    except (zstandard.ZstdError, MemoryError) as error:
+        return _zstd(), [Piece(offset, b"", f"damaged dictionary: {error}")]
+    return begin, []

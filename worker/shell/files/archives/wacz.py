@@ -3,6 +3,7 @@ WACZ -> the archives in it: a zip with WARC files, as Browsertrix and pywb write
 
     datapackage.json, pages/…, indexes/index.cdxj  left alone
     archive/data.warc.gz, …                        read one by one, in the order of the zip
+    archive/data.warc.xz, part.wacz, …             damage: there are documents in it, unread
 
 Nothing is unpacked to the disk, so a member's name can do no harm. A zip can claim more than it
 holds: its index and the number of bytes it is said to be packed in are checked before a member is
@@ -16,10 +17,15 @@ import zipfile
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple, cast
 
+from worker.shell.files.places import is_aside
+
 ZIP = b"PK\x03\x04"
 _SUFFIXES = (".warc", ".arc", ".wet")
 _PACKED = ("", ".gz", ".zst")
 _NAMES = tuple(suffix + packed for suffix in _SUFFIXES for packed in _PACKED)
+_FOLDER = "archive/"  # of a WACZ, with its archives
+# Names that archives have, too, but not those that are read here.
+_OTHER_NAMES = (".wacz", *(f"{suffix}{end}" for suffix in _SUFFIXES for end in (".bz2", ".xz")))
 # The library holds the whole index in memory, some ten times as large.
 _INDEX_BYTES_MAX = 16 << 20
 _END = b"PK\x05\x06"
@@ -40,6 +46,19 @@ def is_arc(name: str) -> bool:
     (True, False)
     """
     return name.lower().endswith(tuple(f".arc{packed}" for packed in _PACKED))
+
+
+def _is_unread(name: str) -> bool:
+    """
+    Return whether a member that is not read as an archive seems to be one.
+
+    >>> _is_unread("archive/a.warc.gz.open"), _is_unread("part.wacz"), _is_unread("pages/a.jsonl")
+    (True, True, False)
+    """
+    name = name.lower()
+    if name.endswith(("/", *_NAMES)) or is_aside(name.split("/")):
+        return False
+    return name.startswith(_FOLDER) or name.endswith(_OTHER_NAMES)
 
 
 class ZipArchive:
@@ -112,6 +131,13 @@ def members(
         archives = [info for info in infos if info.filename.lower().endswith(_NAMES)]
         if not archives:
             yield ZipProblem("", 0, f"a zip without a file that ends in {', '.join(_NAMES[::3])}")
+        for info in infos:
+            if _is_unread(info.filename):
+                reason = (
+                    f"it is not read, because it ends in none of {', '.join(_NAMES)}: unpack it, "
+                    f"and name the file"
+                )
+                yield ZipProblem(info.filename, info.header_offset, reason)
         total = sum(info.file_size for info in archives)
         before = 0
         for info in archives:

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, cast
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from schemas.fields import TIMESTAMP_MS_MAX
+from worker.core.charset import claimed_codec
 from worker.core.extract import agreed_type, is_prose
 from worker.errors import StopError
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
@@ -44,7 +45,8 @@ from worker.shell.files.archives.inflate import Segment
 _LINE_BYTES_MAX = 16 << 10  # of ARC
 _HEADERS_END = re.compile(rb"\r?\n\r?\n")
 # A literal at the beginning makes a search fast.
-_WARC_START = re.compile(rb"WARC/(?:(?<=\nWARC/)|(?<=\AWARC/))\d\.\d+\r?\n")
+# Blocks of tapes and tar files are filled up with NUL.
+_WARC_START = re.compile(rb"WARC/(?:(?<=[\n\0]WARC/)|(?<=\AWARC/))\d\.\d+\r?\n")
 _ARC_START = re.compile(
     rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)"
 )
@@ -193,8 +195,23 @@ def _capture_of_warc(record: Any, body_max: int, default_ms: int | None) -> Capt
         if language and "," not in language
         else None,  # "eng,fra" names none for the whole page
         is_text=record.record_type == WarcRecordType.conversion
-        and (content_type or "").startswith("text/plain"),
+        and (content_type or "").startswith("text/plain")
+        and _is_utf_8(block, content_type),
     )
+
+
+def _is_utf_8(block: bytes, content_type: str | None) -> bool:
+    """
+    Return whether a text is UTF-8, as in every WET file. Of any other, the worker finds the charset
+    as for a page.
+    """
+    if claimed_codec(None, content_type) not in (None, "utf-8"):
+        return False
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _block_of_warc(record: Any, content_length: str, body_max: int) -> bytes:
