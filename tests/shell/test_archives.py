@@ -375,7 +375,11 @@ def test_a_damaged_member_costs_itself(
         assert [item.offset for item in damage(found)] == [sum(map(len, members[:2]))]
 
 
-@pytest.mark.parametrize("between", [bytes(512), b"\r\n" + bytes(99), b"garbage\n"])
+@pytest.mark.parametrize(
+    "between",
+    [bytes(512), b"\r\n" + bytes(99), b"garbage\n"],
+    ids=["NUL", "a line end and NUL", "a line"],
+)
 def test_records_behind_what_fills_up_a_block_are_read(tmp_path: Path, between: bytes) -> None:
     """Tapes and tar files have NUL between two archives."""
     found = read(tmp_path, between.join(RECORDS), "a.warc")

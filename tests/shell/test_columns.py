@@ -413,6 +413,63 @@ def test_a_time_that_python_cannot_have_costs_its_row(column: Any) -> None:
     assert found["reason"][1] == "date-out-of-range"
 
 
+def test_a_time_that_a_zone_moves_beyond_the_last_year_is_read_in_utc() -> None:
+    """It is one that databases write for "never", and pandas raised an error at it."""
+    last = np.array(["2026-10-28", "9999-12-31T23:00", "NaT"], "datetime64[s]")
+    times = pandas.Series(last).dt.tz_localize("UTC").dt.tz_convert("Pacific/Auckland")
+    found = verdicts_of(timed_frame(["first text", "second", "third"], times))
+    assert found["verdict"] == ["new", "new", "new"]
+
+
+UNREADABLE_TEXTS = pyarrow.Array.from_buffers(
+    pyarrow.string(),
+    3,
+    [
+        None,
+        pyarrow.py_buffer(np.array([0, 10, 11, 17], np.int32).tobytes()),
+        pyarrow.py_buffer(b"first text\xffsecond"),
+    ],
+)
+UNREADABLE_COLUMNS: dict[str, Any] = {
+    "Arrow": UNREADABLE_TEXTS,
+    "pandas of Arrow": pandas.Series(pandas.arrays.ArrowExtensionArray(UNREADABLE_TEXTS)),
+    "texts of pandas": pandas.Series(
+        pandas.arrays.ArrowStringArray(pyarrow.chunked_array([UNREADABLE_TEXTS]))
+    ),
+}
+
+
+@pytest.mark.parametrize("column", UNREADABLE_COLUMNS.values(), ids=UNREADABLE_COLUMNS)
+def test_a_text_that_python_cannot_have_costs_its_row(column: Any) -> None:
+    """As a column alone, as the text of a frame, and as the number that it prefers by."""
+    make = pyarrow.table if column is UNREADABLE_TEXTS else pandas.DataFrame
+    for frame in (column, make({"text": column})):
+        found = verdicts_of(frame)
+        assert found["verdict"] == ["new", "not-judged", "new"]
+        assert found["reason"][1] == "unreadable"
+    frame = make({"text": ["a first text", "a second one", "A FIRST TEXT"], "number": column})
+    found = verdicts_of(frame, prefer="highest:number")
+    assert found["stays"] == [True, True, False]
+    assert "no document has a finite number" in found["said"][0]
+
+
+def test_an_index_with_a_name_is_read_as_a_column() -> None:
+    """Its rows have these names, not those that are made for rows without any."""
+    texts = pandas.DataFrame({"text": TEXTS})
+    ids = ["a", "b", "c"]
+    for index in (
+        pandas.Index(ids, name="doc_id"),
+        pandas.MultiIndex.from_arrays([ids, [1, 2, 3]], names=["doc_id", "part"]),
+    ):
+        found = Deduplicator(threads=1).verdicts_frame(texts.set_index(index))
+        assert found["doc_id"].to_list() == ids
+        assert found.index.equals(index)
+    named = texts.set_index(pandas.Index(ids, name="key"))
+    assert verdicts_of(named, id_column="key")["doc_id"] == ids
+    both = pandas.DataFrame({"text": TEXTS, "doc_id": ids}, pandas.Index([1, 2, 3], name="doc_id"))
+    assert verdicts_of(both)["doc_id"] == ids
+
+
 def test_a_zone_with_seconds_is_read_exactly() -> None:
     """A message cannot name it, but its moment is known."""
     zone = timezone(timedelta(hours=5, minutes=30, seconds=7))

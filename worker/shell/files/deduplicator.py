@@ -34,7 +34,7 @@ from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings, load_definition
 from worker.shell.checkpoint import map_file, newest_named_anyhow
 from worker.shell.files.archives.columns import shown
-from worker.shell.files.archives.rows import ColumnNames, plain, score_of
+from worker.shell.files.archives.rows import ColumnNames, readable_score
 from worker.shell.files.choice import FIRST, ChoiceNotes, Preference
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
@@ -547,10 +547,11 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         says how many there are.
 
         Args:
-            frame: a frame of pandas (the index is kept), polars, Arrow or Hugging Face datasets. A
-                `LazyFrame`, a `RecordBatchReader` and an `IterableDataset` are read in batches. For
-                the last two, the result is of the same kind. It judges rows as they are read, and
-                can be read once. With `prefer`, a reader is read to its end before this returns.
+            frame: a frame of pandas (its index is kept, and read as columns where it has names),
+                polars, Arrow or Hugging Face datasets. A `LazyFrame`, a `RecordBatchReader` and an
+                `IterableDataset` are read in batches. For the last two, the result is of the same
+                kind. It judges rows as they are read, and can be read once. With `prefer`, a reader
+                is read to its end before this returns.
             id_column, text_column, url_column, time_column: as in `add_many`.
             prefer: which row of each cluster has `stays`: "first", "longest", "newest",
                 "shortest-url", or "highest:COLUMN" for the largest number in a column. Of copies of
@@ -604,8 +605,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         def scored(rows: Iterator[Any]) -> Iterator[Any]:
             for row in rows:
-                number = None if score_column is None else score_of(plain(row.get(score_column)))
-                notes.expect(number)
+                score = None if score_column is None else row.get(score_column)
+                notes.expect(readable_score(score))
                 yield row
 
         if score_column is not None and not is_table(frame):

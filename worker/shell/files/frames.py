@@ -80,6 +80,7 @@ def rows_of(
             read for; or the frame is several, or something that a frame can be made of.
     """
     _refuse_unread(frame)
+    frame = _with_levels(frame, columns, score_column)
     names = _names_of(frame)
     if names is None:
         return _texts_of(frame)
@@ -97,6 +98,21 @@ def rows_of(
     elif hasattr(frame, "read_next_batch"):
         parts = frame
     return _rows_of_parts(parts, read)
+
+
+def _with_levels(frame: Any, columns: ColumnNames, score_column: str | None) -> Any:
+    """
+    Return a frame of pandas with the levels of its index as columns that have the name of one that
+    is read.
+    """
+    if _library_of(frame) != "pandas" or not hasattr(frame, "columns"):
+        return frame
+    names = list(getattr(getattr(frame, "index", None), "names", ()))
+    wanted = _wanted(names, columns, score_column)
+    levels = [
+        name for name in names if name is not None and name in wanted and name not in frame.columns
+    ]
+    return frame.reset_index(levels) if levels else frame
 
 
 def _types_of(frame: Any, names: list[Any]) -> dict[Any, tuple[Any, str | None]]:
@@ -143,8 +159,9 @@ def _texts_of(column: Any) -> Iterator[Any] | None:
             return None
     if found != STRUCT:  # whose values are rows
         check_columns([("text", getattr(column, "name", None) or "text", kind, found)])
+    values = _each_of(column)
     # A column of objects of pandas may hold bytes, too.
-    return map(_text_of, column) if found in (BYTES, None) else iter(column)
+    return map(_text_of, values) if found in (BYTES, None) else iter(values)
 
 
 def _text_of(value: Any) -> Any:
@@ -172,18 +189,17 @@ def _values_of(column: Any) -> Iterable[Any]:
     Making Python's value of such a time raises an error, in polars one that ends the program, in
     the middle of the frame. As numpy's or as text, it costs its row alone.
     """
-    values: Iterable[Any] = column
     times = _times_of(column)
     if times is None:
-        return values
+        return _each_of(column)
     years = times.astype("datetime64[Y]").astype(np.int64) + 1970
     # A year at either end has times that a zone moves beyond it.
     is_beyond = ~np.isnat(times) & ((years <= MINYEAR) | (years >= MAXYEAR))
     if not is_beyond.any():
-        return values
+        return _each_of(column)
     are_python = (~is_beyond).tolist()
     is_polars = _library_of(column) == "polars"
-    within = iter(column.filter(are_python) if is_polars else column[are_python])
+    within = iter(_each_of(column.filter(are_python) if is_polars else column[are_python]))
     has_zone = _has_zone(column)
     return (
         next(within) if is_python else _far_time(time, has_zone=has_zone)
@@ -191,11 +207,22 @@ def _values_of(column: Any) -> Iterable[Any]:
     )
 
 
-def _has_zone(column: Any) -> bool:
-    """Return whether the times of a column of polars, or of Arrow in pandas, have a zone."""
+def _each_of(column: Any) -> Iterable[Any]:
+    """
+    Return the values of a column. Where pandas has them in Arrow, they are Arrow's, which become
+    Python's one by one: pandas would end in the middle of the frame at one that cannot.
+    """
+    values: Iterable[Any] = column
     if _is_pandas_of_arrow(column):
+        values = getattr(column, "array", column).__arrow_array__()
+    return values
+
+
+def _has_zone(column: Any) -> bool:
+    """Return whether the times of a column of polars or pandas have a zone."""
+    if hasattr(column.dtype, "pyarrow_dtype"):
         return getattr(column.dtype.pyarrow_dtype, "tz", None) is not None
-    return getattr(column.dtype, "time_zone", None) is not None
+    return any(getattr(column.dtype, name, None) is not None for name in ("time_zone", "tz"))
 
 
 def _far_time(time: np.datetime64, *, has_zone: bool) -> np.datetime64 | str:
@@ -205,18 +232,22 @@ def _far_time(time: np.datetime64, *, has_zone: bool) -> np.datetime64 | str:
 def _times_of(column: Any) -> NDArray[np.datetime64] | None:
     """
     Return the times of a column as numpy has them, in UTC. None if it has none, or pandas has them
-    as its own, whose years have no end.
+    as its own and without a zone: the years of these have no end.
     """
     times: NDArray[Any] | None = None
     if _library_of(column) == "polars" and type_of_polars(column.dtype) in (DATE, DATE_TIME):
         times = column.to_numpy()
     elif _is_pandas_of_arrow(column) and type_of_pandas(column.dtype) in (DATE, DATE_TIME):
         times = column.array.__arrow_array__().to_numpy()
+    elif _library_of(column) == "pandas" and getattr(column.dtype, "tz", None) is not None:
+        times = column.dt.tz_convert(None).to_numpy()
     return None if times is None or times.dtype.kind != "M" else times
 
 
 def _is_pandas_of_arrow(column: Any) -> bool:
-    return _library_of(column) == "pandas" and hasattr(column.dtype, "pyarrow_dtype")
+    """Return whether a column is one of pandas with an array of Arrow in it."""
+    kind = column.dtype if _library_of(column) == "pandas" else None
+    return hasattr(kind, "pyarrow_dtype") or getattr(kind, "storage", None) == "pyarrow"
 
 
 def _names_of(frame: Any) -> list[Any] | None:
@@ -259,11 +290,7 @@ def _columns_read(
     for column in (*columns, score_column):
         if column is not None and column not in names:
             raise TypeError(f"a frame needs the column {column!r} that is named, got {there}")
-    wanted = {name for _, name in columns.read_from(names)} | {
-        ID,
-        *columns.named.values(),
-        score_column,
-    }
+    wanted = _wanted(names, columns, score_column)
     read = [name for name in names if name in wanted]
     if columns.text is None and not {*read} & {*BODIES}:
         raise TypeError(
@@ -275,6 +302,12 @@ def _columns_read(
             f"a frame has one column of a name, got {', '.join(map(str, read))}: rename one"
         )
     return read
+
+
+def _wanted(names: list[Any], columns: ColumnNames, score_column: str | None) -> set[Any]:
+    """Return the names of the columns that are read if they are there."""
+    of_fields = {name for _, name in columns.read_from(names)}
+    return of_fields | {ID, *columns.named.values(), score_column}
 
 
 def _library_of(value: Any) -> str:

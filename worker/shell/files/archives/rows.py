@@ -435,7 +435,7 @@ class RowReader(NamedTuple):
         """
         if self.score_column is None:
             return [None] * batch.num_rows
-        return [_score_of_scalar(scalar) for scalar in batch.column(self.score_column)]
+        return [readable_score(scalar) for scalar in batch.column(self.score_column)]
 
     def _message_of(self, row: Mapping[str, Any]) -> tuple[bytes | None, bytes | Unreadable]:
         """
@@ -637,10 +637,10 @@ def line_of_csv(values: Sequence[object]) -> bytes:
 # ---- Parquet
 
 
-def _score_of_scalar(scalar: Any) -> float | None:
-    """Return the score in a value of Arrow. None also for a value that Python cannot represent."""
+def readable_score(value: Any) -> float | None:
+    """Return the score in a value. None also for one of Arrow that Python cannot represent."""
     try:
-        return score_of(plain(scalar))
+        return score_of(plain(value))
     except Exception:  # text that is not UTF-8, a time out of range
         return None
 
