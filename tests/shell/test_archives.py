@@ -375,6 +375,22 @@ def test_a_damaged_member_costs_itself(
         assert [item.offset for item in damage(found)] == [sum(map(len, members[:2]))]
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+@pytest.mark.parametrize("pack", [bytes, zipped], ids=["plain", "gzip"])
+def test_a_header_whose_lines_end_with_lf_alone_is_damage(
+    tmp_path: Path, pack: Callable[[bytes], bytes], *, is_whole: bool
+) -> None:
+    """The parser takes all of its lines for one, and the record for one of no known type."""
+    head, end, rest = RECORDS[1].partition(b"\r\n\r\n")
+    wrong = (head + end).replace(b"\r\n", b"\n") + rest
+    if is_whole:
+        wrong = RECORDS[1].replace(b"\r\n", b"\n")
+    found = read(tmp_path, b"".join(map(pack, (RECORDS[0], wrong, RECORDS[2]))))
+    assert damage(found)[0].reason == "a line of its header ends with LF alone: end each with CR LF"
+    assert not [entry for entry in found if isinstance(entry, Omission)]
+    assert is_whole or urls(found) == ["0", "2"]
+
+
 @pytest.mark.parametrize(
     "between",
     [bytes(512), b"\r\n" + bytes(99), b"garbage\n"],

@@ -172,7 +172,10 @@ def _raw(segment: Segment, start: int, content_bytes: int) -> bytes:
 
 def _capture_of_warc(record: Any, body_max: int, default_ms: int | None) -> Capture:
     """Return the page in a record; a ValueError says how it is damaged."""
-    headers = {name.lower(): value for name, value in record.headers.to_tuples()}
+    lines = record.headers.to_tuples()
+    if any("\n" in value for _, value in lines):  # this value holds the lines behind it, too
+        raise ValueError("a line of its header ends with LF alone: end each with CR LF")
+    headers = {name.lower(): value for name, value in lines}
     if not headers.get("warc-type"):
         raise ValueError("a record without WARC-Type")
     if record.record_type not in _PAGE_TYPES:
