@@ -306,6 +306,14 @@ def test_a_row_with_a_cr_inside_is_told_without_a_remedy_for_programmers(tmp_pat
     assert orjson.loads(record.value)["text"] == "in\rquotes"
 
 
+def test_lines_of_json_that_end_with_cr_alone_are_told_with_the_remedy(tmp_path: Path) -> None:
+    """All of them are one line."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text":"a"}\r{"text":"b"}\r')
+    [found] = entries(path)
+    assert isinstance(found, Damage) and "end lines with LF or CR LF" in found.reason
+
+
 def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
     """
     Also where it names none, whatever the format: what is delivered again goes into the same

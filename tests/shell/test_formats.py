@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import codecs
+import gzip
+import io
+import lzma
+import tarfile
+from pathlib import Path
 
 import pytest
 
+from tests.shell.test_archives import entries
 from worker.errors import StopError
+from worker.shell.files.archives import Damage, Record
 from worker.shell.files.formats import (
     ARC,
     CSV,
@@ -89,3 +96,42 @@ def test_helps_and_errors_name_every_format_that_is_read() -> None:
     """A new row that is read is named in both texts; one that is only written in neither."""
     for kind in FORMATS:
         assert (kind.name in INPUTS) == (kind.name in UNKNOWN) == (kind.reader is not None)
+
+
+def tar_of(name: str, data: bytes, kind: int) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=kind) as packed:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(data)
+        packed.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+
+
+LINES = b'{"text":"The river rose."}\n' * 3
+UNREAD = {
+    "POSIX": tar_of("a.jsonl", LINES, tarfile.PAX_FORMAT),
+    "GNU": tar_of("a.jsonl", LINES, tarfile.GNU_FORMAT),
+    "packed": gzip.compress(tar_of("a.jsonl", LINES, tarfile.GNU_FORMAT)),
+    "lzma": lzma.compress(LINES, lzma.FORMAT_ALONE),
+    "lz4": b"\x04\x22\x4d\x18\x60\x40\x82\x51\0\0\x80" + LINES + bytes(4),
+}
+
+
+@pytest.mark.parametrize("data", UNREAD.values(), ids=UNREAD)
+def test_a_file_that_others_have_to_unpack_says_what_it_is(tmp_path: Path, data: bytes) -> None:
+    """Its name says what is in it: read by that, a tar would lose the first line of each file."""
+    path = tmp_path / "a.jsonl.packed"
+    path.write_bytes(data)
+    [found] = entries(path)
+    assert isinstance(found, Damage) and found.ends_file
+    assert "which is not read: unpack it, and name what is in it" in found.reason
+
+
+def test_a_text_with_the_mark_of_a_tar_is_a_text(tmp_path: Path) -> None:
+    """The mark alone is a part of an English word."""
+    data = b'{"text":"%s"}\n' % (b"." * 247 + b"mustard")
+    assert data.startswith(b"ustar", 257)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(data)
+    [found] = entries(path)
+    assert isinstance(found, Record)

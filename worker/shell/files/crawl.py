@@ -21,7 +21,13 @@ from worker.shell.files.account import InputTally
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
 from worker.shell.files.archives.budget import Budget, BudgetError
 from worker.shell.files.archives.columns import shown
-from worker.shell.files.archives.inflate import Piece, is_packed, pieces
+from worker.shell.files.archives.inflate import (
+    UNREAD_BYTES,
+    Piece,
+    is_packed,
+    pieces,
+    unread_packing,
+)
 from worker.shell.files.archives.lines import codec_name, with_start
 from worker.shell.files.archives.rows import OPTION, ColumnNames, RowReader, SeenColumns
 from worker.shell.files.digests import DigestedInput, FileDigest
@@ -266,6 +272,11 @@ class CrawlFiles:
         if is_packed(start):
             yield Damage(file, 0, "it is compressed twice: unpack it once", ends_file=True)
             return
+        unread = unread_packing(start)
+        if unread is not None:
+            reason = f"it is {unread}, which is not read: unpack it, and name what is in it"
+            yield Damage(file, 0, reason, ends_file=True)
+            return
         kind = format_of_start(file, start)
         self.format = kind
         if kind is None or kind.reader is None:
@@ -356,7 +367,9 @@ def _start_of(unpacked: Iterator[Piece]) -> tuple[bytes, Iterator[Piece]] | None
     """
     filled = (piece for piece in unpacked if piece.data or piece.problem)
     first = next(filled, None)
-    return None if first is None else with_start(itertools.chain([first], filled), START_BYTES)
+    if first is None:
+        return None
+    return with_start(itertools.chain([first], filled), max(START_BYTES, UNREAD_BYTES))
 
 
 def with_answers(

@@ -86,6 +86,20 @@ _PACKINGS = (
 _START_BYTES = 10  # the longest magic number
 
 
+# What is not unpacked, and how it begins. A name that says what is in it would have it read.
+_UNREAD = {
+    b"\x04\x22\x4d\x18": "compressed by lz4",
+    b"\xff\x06\0\0sNaPpY": "compressed by snappy",
+    b"\x5d\0\0": "compressed by lzma",
+    b"\x1f\x9d": "compressed by compress",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a rar archive",
+}
+_TAR = (b"ustar\0", b"ustar  \0")  # a mustard in a text has no NUL behind it
+_TAR_AT = 257
+UNREAD_BYTES = 265  # by so many first bytes, what is not read is recognised
+
+
 def _packing_of(start: bytes) -> _Packing | None:
     """Return how a file that starts with these bytes is compressed; None: not at all."""
     if _is_skippable(start):
@@ -95,6 +109,18 @@ def _packing_of(start: bytes) -> _Packing | None:
 
 def _is_skippable(start: bytes) -> bool:
     return start[1:4] == _ZSTD_SKIPPABLE and 0x50 <= start[0] <= 0x5F
+
+
+def unread_packing(start: bytes) -> str | None:
+    r"""
+    Return what a file is that starts with these bytes, if it has to be unpacked by others.
+
+    >>> unread_packing(b"Rar!\x1a\x07\x01\x00"), unread_packing(b"WARC/1.1")
+    ('a rar archive', None)
+    """
+    if start.startswith(_TAR, _TAR_AT):
+        return "a tar archive"
+    return next((name for magic, name in _UNREAD.items() if start.startswith(magic)), None)
 
 
 class Piece(NamedTuple):

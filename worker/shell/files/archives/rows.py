@@ -565,7 +565,8 @@ def _parsed(line: bytes) -> Any:
             raise
         except ValueError as error:
             reason = str(error).partition("; use sys.")[0]  # of a number with too many digits
-            raise ValueError(f"not JSON: {reason}") from None
+            hint = " (a CR is inside: end lines with LF or CR LF)" if b"\r" in line else ""
+            raise ValueError(f"not JSON: {reason}{hint}") from None
 
 
 def _json_of(fields: Mapping[str, Any]) -> bytes:

@@ -130,7 +130,9 @@ def members(
             return
         archives = [info for info in infos if info.filename.lower().endswith(_NAMES)]
         if not archives:
-            yield ZipProblem("", 0, f"a zip without a file that ends in {', '.join(_NAMES[::3])}")
+            ends = ", ".join(_NAMES[::3])
+            reason = f"a zip without a file that ends in {ends}: unpack it, and name what is in it"
+            yield ZipProblem("", 0, reason)
         for info in infos:
             if _is_unread(info.filename):
                 reason = (
