@@ -24,6 +24,7 @@ from pyarrow import parquet
 from tests.conftest import EXAMPLES, JSON_VALUES
 from tests.shell.test_archives import PAGE, RECORDS, damage, entries, urls
 from worker.errors import StopError
+from worker.shell.files import writers as writers_module
 from worker.shell.files.archives import Damage, Record
 from worker.shell.files.archives import wacz as wacz_module
 from worker.shell.files.archives.inflate import Piece
@@ -384,8 +385,8 @@ def test_a_packed_zip_is_refused_with_the_remedy(tmp_path: Path) -> None:
 
 def test_copied_rows_of_categories_take_no_more_than_their_own(tmp_path: Path) -> None:
     """
-    Each batch is stored with the categories of its rows. Ordered ones stay as they are, because
-    their order means something.
+    They are stored with the categories that they have. Ordered ones stay as they are, because their
+    order means something.
     """
     chance = random.Random(0)
     texts = [chance.randbytes(160).hex() for _ in range(2_000)]
@@ -394,7 +395,7 @@ def test_copied_rows_of_categories_take_no_more_than_their_own(tmp_path: Path) -
     sizes = pyarrow.DictionaryArray.from_arrays(
         (numbers % 3).astype(np.int8), ["small", "medium", "large"], ordered=True
     )
-    table = pyarrow.table({"text": categories, "size": sizes})
+    table = pyarrow.table({"text": categories, "size": sizes}).slice(0, 100)
     path = tmp_path / "kept.parquet"
     with path.open("wb") as stream, closing(TableWriter(stream, str(path))) as writer:
         for batch in table.to_batches(max_chunksize=20):
@@ -403,4 +404,19 @@ def test_copied_rows_of_categories_take_no_more_than_their_own(tmp_path: Path) -
     assert kept.schema == table.schema
     assert kept.to_pylist() == table.to_pylist()
     assert kept["size"].chunk(0).dictionary.to_pylist() == ["small", "medium", "large"]
-    assert path.stat().st_size < 2 * table.nbytes
+    assert path.stat().st_size < 2 * sum(map(len, texts[:100]))
+
+
+def test_copied_rows_share_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few a batch has: the index of a file has an entry for each column of each group."""
+    table = pyarrow.table({"text": [f"{number:07}" for number in range(1_000)]})
+    path = tmp_path / "kept.parquet"
+    groups = []
+    for group_bytes in (32 << 20, table.nbytes // 4):
+        monkeypatch.setattr(writers_module, "_GROUP_BYTES", group_bytes)
+        with path.open("wb") as stream, closing(TableWriter(stream, str(path))) as writer:
+            for batch in table.to_batches(max_chunksize=10):
+                writer.write(batch)
+        assert parquet.read_table(path) == table
+        groups.append(parquet.read_metadata(path).num_row_groups)
+    assert groups[0] == 1 and 4 <= groups[1] <= 5

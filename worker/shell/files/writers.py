@@ -15,9 +15,11 @@ import zstandard
 
 from worker.errors import StopError
 from worker.shell.files.archives import Head, Record
-from worker.shell.files.archives.parquet import parquet_module
+from worker.shell.files.archives.parquet import bytes_of, parquet_module
 from worker.shell.files.outputs import PACK_LEVEL, packed
 from worker.shell.files.places import named
+
+_GROUP_BYTES = 32 << 20  # of a row group of Parquet, before it is packed; it is held in memory
 
 
 class DocumentWriter(ABC):
@@ -121,12 +123,19 @@ class ArrayWriter(DocumentWriter):
 
 
 class TableWriter(DocumentWriter):
-    """Writes rows of Parquet, with all of their columns; Parquet compresses within itself."""
+    """
+    Writes rows of Parquet, with all of their columns; Parquet compresses within itself.
+
+    Rows are held until they make a row group of some size. Each group has an entry for each column
+    in the file's index, which is read as a whole.
+    """
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         super().__init__(stream, name)
         self._stack = ExitStack()
         self._table: Any = None  # pyarrow's; it needs the columns, so it waits for the first rows
+        self._held: list[Any] = []  # batches of the next row group
+        self._held_bytes = 0
 
     def write(self, document: Any) -> None:
         """
@@ -135,45 +144,59 @@ class TableWriter(DocumentWriter):
         Raises:
             StopError: they have other columns than those before them.
         """
-        document = _with_own_categories(document)
         if self._table is None:
             table = parquet_module().ParquetWriter(
                 self._stream, document.schema, compression="zstd"
             )
             self._table = self._stack.enter_context(closing(table))
-        try:
-            self._table.write_batch(document)
-        except ValueError as error:
+        elif not document.schema.equals(self._table.schema):
             raise StopError(
-                f"{self._name}: the files have different columns: {error}. Write one at a time"
-            ) from error
+                f"{self._name}: the files have different columns. Write one at a time. They are\n"
+                f"{document.schema.to_string(show_schema_metadata=False)}\nand\n"
+                f"{self._table.schema.to_string(show_schema_metadata=False)}"
+            )
+        self._held.append(document)
+        self._held_bytes += bytes_of(document)
+        if self._held_bytes >= _GROUP_BYTES:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        """Write the rows that are held."""
+        import pyarrow  # noqa: PLC0415
+
+        if self._held:
+            self._table.write_table(_with_own_categories(pyarrow.Table.from_batches(self._held)))
+        self._held = []
+        self._held_bytes = 0
 
     def close(self) -> None:
-        """Write the index of the rows."""
-        if self._table is None:
-            self._stack.enter_context(packed(self._stream, self._name))
-        self._stack.close()
+        """Write the rows that are held, and the index."""
+        with self._stack:
+            if self._table is None:
+                self._stack.enter_context(packed(self._stream, self._name))
+            self._write_group()
 
 
-def _with_own_categories(batch: Any) -> Any:
+def _with_own_categories(table: Any) -> Any:
     """
-    Return a batch of Arrow whose categories are those of its rows, where there are more than rows.
+    Return a table of Arrow whose categories are those of its rows, where there are more than rows.
 
-    Parquet stores all of them with each batch. Ordered ones stay: their order means something.
+    Parquet stores all of them with each row group. Ordered ones stay: their order means something.
     """
     import pyarrow  # noqa: PLC0415
 
     columns: list[Any] = []
-    for column in batch.columns:
-        kind = column.type
-        is_dictionary = pyarrow.types.is_dictionary(kind)
-        if is_dictionary and not kind.ordered and len(column.dictionary) > len(column):
-            own = column.dictionary_decode().dictionary_encode()
-            numbers = own.indices.cast(kind.index_type)
-            columns.append(pyarrow.DictionaryArray.from_arrays(numbers, own.dictionary))
-        else:
-            columns.append(column)
-    return pyarrow.RecordBatch.from_arrays(columns, schema=batch.schema)
+    for chunks in table.columns:
+        kind = chunks.type
+        column = chunks
+        if pyarrow.types.is_dictionary(kind) and not kind.ordered:
+            column = chunks.combine_chunks()
+            if len(column.dictionary) > len(column):
+                own = column.dictionary_decode().dictionary_encode()
+                numbers = own.indices.cast(kind.index_type)
+                column = pyarrow.DictionaryArray.from_arrays(numbers, own.dictionary)
+        columns.append(column)
+    return pyarrow.Table.from_arrays(columns, schema=table.schema)
 
 
 class RecordWriter(DocumentWriter):
