@@ -459,6 +459,23 @@ def arc_record(url: str, fields: str = "1.2.3.4 20240501120000 text/html") -> by
     return f"{url} {fields} {len(block)}\n".encode() + block + b"\n"
 
 
+def warc_resource(url: str) -> bytes:
+    return record("resource", url, "text/html", PAGE)
+
+
+@pytest.mark.parametrize(("kind", "made"), [("arc", arc_record), ("warc", warc_resource)])
+def test_urls_that_are_not_utf_8_stay_apart(
+    tmp_path: Path, kind: str, made: Callable[[str], bytes]
+) -> None:
+    """With U+FFFD for each such byte, two pages would be one, and the second take its place."""
+    places = (b"first", b"\xfc"), (b"second", b"\xe9"), (b"third", "ü".encode())
+    data = b"".join(
+        made(f"http://example.org/{place.decode()}").replace(place, byte) for place, byte in places
+    )
+    found = read(tmp_path, data, f"a.{kind}")
+    assert urls(found) == ["%FC", "%E9", "ü"]
+
+
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_arc_files(tmp_path: Path, packing: str) -> None:
     """Version 1 with a space in a URL, a record that is damaged, and one behind it."""

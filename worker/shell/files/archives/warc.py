@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, BinaryIO, cast
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
@@ -50,6 +51,8 @@ _WARC_START = re.compile(rb"WARC/(?:(?<=[\n\0]WARC/)|(?<=\AWARC/))\d\.\d+\r?\n")
 _ARC_START = re.compile(
     rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)"
 )
+_TARGET_URI = re.compile(rb"^WARC-Target-URI:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+_ESCAPED = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile(rb"[\r\n]++")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
@@ -78,6 +81,18 @@ def _entry(file: str, offset: int, read: Callable[..., Capture], *record: Any) -
         raise
     except Exception as error:  # any error
         return Damage(file, offset, str(error) or type(error).__name__)
+
+
+def _text_of(data: bytes) -> str:
+    """
+    Return a line of an archive. A byte that is not UTF-8 is written as browsers write it in a URL,
+    so that two URLs do not become one.
+
+    >>> _text_of(b"http://a/\\xfc"), _text_of(b"http://a/\\xc3\\xbc")
+    ('http://a/%FC', 'http://a/ü')
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]) & 0xFF:02X}", text)
 
 
 def _check_url(url: str) -> None:
@@ -138,7 +153,10 @@ def read_warc(
                 offset = segment.offset_of(last)
                 is_damaged = False
                 try:
-                    found = _entry(file, offset, _capture_of_warc, record, body_max, default_ms)
+                    head = partial(segment.held, last, HEADERS_BYTES_MAX)
+                    found = _entry(
+                        file, offset, _capture_of_warc, record, head, body_max, default_ms
+                    )
                 except _CutShortError as error:
                     if segment.problem is not None:  # which is reported separately
                         continue
@@ -170,7 +188,9 @@ def _raw(segment: Segment, start: int, content_bytes: int) -> bytes:
     return segment.held(start, end.end() + content_bytes).lstrip() + b"\r\n\r\n"
 
 
-def _capture_of_warc(record: Any, body_max: int, default_ms: int | None) -> Capture:
+def _capture_of_warc(
+    record: Any, head: Callable[[], bytes], body_max: int, default_ms: int | None
+) -> Capture:
     """Return the page in a record; a ValueError says how it is damaged."""
     lines = record.headers.to_tuples()
     if any("\n" in value for _, value in lines):  # this value holds the lines behind it, too
@@ -180,7 +200,11 @@ def _capture_of_warc(record: Any, body_max: int, default_ms: int | None) -> Capt
         raise ValueError("a record without WARC-Type")
     if record.record_type not in _PAGE_TYPES:
         raise _NoPageError(str(record.record_type))
-    url = (headers.get("warc-target-uri") or "").strip().removeprefix("<").removesuffix(">")
+    url = headers.get("warc-target-uri") or ""
+    written = _TARGET_URI.search(head()) if "\ufffd" in url else None
+    if written is not None:
+        url = _text_of(written[1])
+    url = url.strip().removeprefix("<").removesuffix(">")
     _check_url(url)
     block = _block_of_warc(record, headers.get("content-length", ""), body_max)
     content_type = headers.get("content-type")
@@ -282,7 +306,7 @@ def read_arc(
             return
         offset = segment.offset_of(position)
         try:
-            *fields, length = _parse_line(line.decode("utf-8", "replace").rstrip())
+            *fields, length = _parse_line(_text_of(line).rstrip())
             segment.take(len(line) + 1)
             block = _block_of_arc(segment, length, body_max)
         except StopError:
