@@ -158,7 +158,8 @@ def test_every_format_refuses_a_name_that_no_row_has(kind: str, tmp_path: Path) 
     said = refused("dedup", source, *NAMES[:6], "--time-column", "day")
     assert said.endswith(
         " has no column 'day', there are id, body, date, link: --time-column names one of them"
-        + " (its first line names the columns)" * (kind in {"csv", "tsv"})
+        + " (its first line names the columns, between commas, semicolons or tabs)"
+        * (kind in {"csv", "tsv"})
     )
 
 

@@ -61,7 +61,7 @@ MADE_URL = "urn:neardup:"  # the beginning of the URL of a document without one;
 _LEVELS_MAX = 500
 _THERE_MAX = 10  # names of columns that an error lists
 _NAME_CHARACTERS_MAX = 40  # of each: without a head, the first row would be quoted
-_BY_FIRST_LINE = " (its first line names the columns)"
+_BY_FIRST_LINE = " (its first line names the columns, between commas, semicolons or tabs)"
 JSON_BLANK = " \t\r\v\f"  # characters of a blank line: those that bytes.strip removes
 
 
