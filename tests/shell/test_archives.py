@@ -459,6 +459,22 @@ def arc_record(url: str, fields: str = "1.2.3.4 20240501120000 text/html") -> by
     return f"{url} {fields} {len(block)}\n".encode() + block + b"\n"
 
 
+@pytest.mark.parametrize(
+    ("date", "wanted"),
+    [
+        ("2024", "2024-01-01T00:00:00Z"),
+        ("2024-05", "2024-05-01T00:00:00Z"),
+        ("2024-05-03", "2024-05-03T00:00:00Z"),
+        ("2024-05-03T04:05:06", "2024-05-03T04:05:06Z"),
+    ],
+)
+def test_a_date_of_a_record_may_be_rough(tmp_path: Path, date: str, wanted: str) -> None:
+    """WARC 1.1 allows it from the year on; one without a zone is UTC."""
+    block = record("resource", "http://example.org/0", "text/html", PAGE, date=date)
+    [found] = read(tmp_path, block)
+    assert document(found).fetched_at_ms == parse_timestamp(wanted)
+
+
 def warc_resource(url: str) -> bytes:
     return record("resource", url, "text/html", PAGE)
 

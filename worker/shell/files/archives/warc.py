@@ -258,9 +258,27 @@ def _length(digits: str, name: str) -> int:
     return int(digits)
 
 
+def _rough_date(text: str) -> datetime | None:
+    """
+    Return a date that is less precise than to the minute, which WARC 1.1 allows, or has no zone: it
+    is UTC, as everywhere. None: it is none.
+
+    >>> _rough_date("2024-05").isoformat(), _rough_date("May 2024")
+    ('2024-05-01T00:00:00+00:00', None)
+    """
+    text = text.strip()
+    if len(text) < len("2024-05-01"):
+        text = f"{text}-01-01"[: len("2024-05-01")]
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
 def _fetched_at_ms(record: Any, response: Response, default_ms: int | None) -> int:
     """Return WARC-Date; where that is no date the server's, and where there is none the default."""
-    date = record.record_date
+    date = record.record_date or _rough_date(record.headers.get("WARC-Date") or "")
     fetched_at_ms = -1 if date is None else int(date.timestamp() * 1_000)
     is_far = fetched_at_ms > TIMESTAMP_MS_MAX and default_ms is not None
     if fetched_at_ms >= 0 and not is_far:
