@@ -5,7 +5,7 @@ For rules of several shapes: what a document costs and an original takes by the 
 and how many copies are found. Costs are processor time of one thread, new documents with random
 fingerprints, each judged and indexed: many a call, as an archive, a start from the log and a worker
 that is behind have them, and as few as a record has. Then as many, half of which are exact copies,
-as in a crawl: these end at their first probe. With each stands the machine's load, since a busy
+as in a crawl: these are found before the search. With each stands the machine's load, since a busy
 neighbour costs a judge that waits for memory up to half. Copies are the labelled corpus, words
 replaced in parts of it, and articles that differ in blocks; the search is applied to each pair
 alone, so that the size of an index does not matter. The sizes of `planner.SIZES` come from here.
@@ -42,12 +42,6 @@ SHAPES = common.names(
     "4x16x32,4x16x64,3x18x96,3x19x128,3x20x128,3x21x128,6x20x64,10x20x24,10x26x32,10x26x64"
 )
 RECORD = 1_000  # rows of a call
-# Rows of a call, the share of copies among them, and how many such calls.
-NEW = TOGETHER_ROWS, 0.0, 5
-OF_A_RECORD = RECORD, 0.0, 20
-MIXED = TOGETHER_ROWS, 0.5, 5
-TRIALS = OF_A_RECORD, NEW, MIXED
-ADDED = sum(rows * calls for rows, _, calls in TRIALS)
 LOADED_AT_ONCE = MILLION
 DOUBTFUL = (
     1,
@@ -57,6 +51,21 @@ DOUBTFUL = (
     1,
     0,
 )  # binary places, the last first: .266 of the bits, as of web documents
+
+
+class Trial(NamedTuple):
+    """Calls of one kind."""
+
+    rows: int  # of a call
+    copies: float  # the share of them that are copies
+    calls: int
+
+
+NEW = Trial(TOGETHER_ROWS, 0.0, 5)
+OF_A_RECORD = Trial(RECORD, 0.0, 20)
+MIXED = Trial(TOGETHER_ROWS, 0.5, 5)
+TRIALS = OF_A_RECORD, NEW, MIXED
+ADDED = sum(trial.rows * trial.calls for trial in TRIALS)
 
 
 class Cost(NamedTuple):
@@ -88,8 +97,8 @@ class Found(NamedTuple):
 
 class SameSketches:
     """
-    As many sketches as are wanted, a million places without a word: of new documents by chance none
-    is ever read.
+    A column of so many empty sketches, which share the memory of a million. Copies have empty
+    sketches, too, so they are equal.
     """
 
     bits = 20
@@ -146,16 +155,16 @@ def cost(text: str, originals: int) -> Cost:
         count = min(LOADED_AT_ONCE, originals - begin)
         rows = np.arange(begin, begin + count, dtype=np.uint32)
         index.insert(*drawn(count, begin + 7), rows)
-    spent: dict[tuple[int, float, int], list[float]] = {}
+    spent: dict[Trial, list[float]] = {}
+    known = drawn(min(LOADED_AT_ONCE, originals), 7)  # the first that were loaded
     for trial in TRIALS:
-        size, share, calls = trial
+        size = trial.rows
         sketches = np.random.default_rng(1).integers(0, 2**64, (size, 8), dtype=np.uint64)
-        copies = np.flatnonzero(np.random.default_rng(2).random(size) < share)
+        copies = np.flatnonzero(np.random.default_rng(2).random(size) < trial.copies)
         sketches[copies] = 0
         spent[trial] = []
-        for call in range(calls):
+        for call in range(trial.calls):
             fingerprints, doubts = drawn(size, len(index) + 3)
-            known = drawn(min(LOADED_AT_ONCE, originals), 7)  # the first that were loaded
             fingerprints[copies] = known[0][call * len(copies) :][: len(copies)]
             doubts[copies] = known[1][call * len(copies) :][: len(copies)]
             before = time.thread_time()
@@ -214,7 +223,7 @@ def tables(costs: Sequence[Cost], found: Sequence[Found]) -> list[str]:
             "quickest call, µs",
             "planned, µs",
             f"µs, {RECORD:,} rows a call",
-            "µs, half of them copies",
+            f"µs, {TOGETHER_ROWS:,} rows, half of them copies",
             "bytes each",
             "load",
         ),

@@ -43,6 +43,7 @@ from worker.core.sketch import (
 )
 from worker.core.tables import exact, parallel, scan
 from worker.core.tables.memory import QUERY, DirectedMemory
+from worker.core.tables.parts import Part
 from worker.core.tables.patterns import FLIPS_MAX, patterns_for
 from worker.log.columns import ChunkedColumn, Field
 
@@ -423,14 +424,23 @@ def test_threads_and_sorted_probes_find_what_one_row_after_the_other_finds(
     Rows of many families, some within a call and some from calls before, have the same originals,
     also where more rows of a call meet each other than there is room for.
     """
-    monkeypatch.setattr(parallel, "ROWS_MAX", rows_max)
+    are_paired = Counter[bool]()
+    real = parallel.settle_rows
+
+    def settle_rows(block: Any, part: Part, *given: Any) -> int:
+        are_paired[part.is_paired] += 1
+        return int(real(block, part, *given))
+
+    monkeypatch.setattr(parallel, "settle_rows", settle_rows)
+    monkeypatch.setattr(parallel, "PART_ROWS_MAX", rows_max)
     monkeypatch.setattr(parallel, "TOGETHER_ROWS", rows_max)
     fingerprints, doubts, sketches = columns(crawl(random.Random(7), 4_000, 0xFFF_FFFF_00FF_FFFF))
     answers = []
     runs = [(1, False, 0), (2, False, 0), (5, False, 0)]
-    runs += [(threads, True, pairs) for threads in (1, 2) for pairs in (1 << 22, 1_000)]
+    runs += [(threads, True, pairs) for threads in (1, 2) for pairs in (1 << 21, 10)]
     for threads, is_sorted, pairs_max in runs:
         monkeypatch.setattr(parallel, "PAIRS_MAX", pairs_max)
+        are_paired.clear()
         column: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH)
         # Wide blocks get 2^17 buckets: an odd number of bits is halved, too.
         documents = 1_500_000 if rules.block_bits > 16 else 0
@@ -445,6 +455,10 @@ def test_threads_and_sorted_probes_find_what_one_row_after_the_other_finds(
             column.append(rows[2][judged.rows < 0])
             answers.append((threads, begin, np.array(judged[:4])))
         index.check()
+        if pairs_max != 10:
+            assert set(are_paired) <= {is_sorted}
+        else:
+            assert are_paired[False]
     of_one = {begin: judged for _, begin, judged in answers[:5]}
     assert all((judged == of_one[begin]).all() for _, begin, judged in answers)
     assert 500 < np.count_nonzero(np.hstack(list(of_one.values()))[0] >= 0) < 3_500
@@ -480,11 +494,10 @@ def test_a_part_in_which_many_rows_are_near_ends_early(monkeypatch: pytest.Monke
     assert 1_024 < ends[0] < 3_000 == ends[-1]
 
 
-@pytest.mark.parametrize("asks", [False, True])
-def test_what_an_exact_copy_meets_in_its_part_is_no_candidate_of_the_next_row(asks: bool) -> None:
+def test_what_an_exact_copy_meets_in_its_part_is_no_candidate_of_the_next_row() -> None:
     """
     A page near the copy, and a third one with that page's words but another fingerprint: all three
-    are told from each other, also where the copy is known as one only after the search.
+    are told from each other, although the copy is known as one only after the search.
     """
     dice = np.random.default_rng(8)
     column: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH)
@@ -494,7 +507,8 @@ def test_what_an_exact_copy_meets_in_its_part_is_no_candidate_of_the_next_row(as
     first = np.array([0x123456789ABCDEF0], np.uint64)
     index.match_or_insert(first, np.zeros(1, np.uint64), known[None], 0)
     assert isinstance(index.tables, parallel.ParallelTables)
-    index.tables.is_sorted, index.asks = True, asks
+    index.tables.is_sorted = True
+    index.asks = True
     fingerprints = first[0] ^ np.array([1 << 40, 0, (1 << 64) - 1], np.uint64)
     sketches = np.stack([other, known, other])
     judged = index.match_or_insert(fingerprints, np.zeros(3, np.uint64), sketches, 1)
@@ -559,11 +573,12 @@ def test_a_row_of_the_same_call_may_be_beyond_the_first_of_its_prefix(
     assert wanted[2] == (-1 if prefix_max == 1 else 1)
 
 
-def test_the_first_of_equal_originals_is_found_whichever_tables_list_it() -> None:
+@pytest.mark.parametrize("are_marked", [True, False])
+def test_the_first_of_equal_originals_is_found_whichever_tables_list_it(are_marked: bool) -> None:
     """
     `a` had the only place of a prefix when `first` was born, and has left. Then `later` was born, the
-    same text in another page of the host, and is listed there. A document that is kept apart from
-    neither finds `first`, with the first probe or not.
+    same text in another page of the host or without a mark, and is listed there. A document that is
+    kept apart from neither finds `first`, before the search or in it.
     """
     rules = SearchRules(prefix_max=1)
     draw = random.Random(3)
@@ -571,15 +586,14 @@ def test_the_first_of_equal_originals_is_found_whichever_tables_list_it() -> Non
     sketches = [draw.getrandbits(512) for _ in range(2)]
     marks = [1 | 1 << URL_SHIFT | 7 << TITLE_SHIFT, 1 | 2 << URL_SHIFT | 56 << TITLE_SHIFT]
     a = SearchedDocument(numbers[0], 0, sketches[0])
-    first = SearchedDocument(numbers[1], 0, sketches[1], marks[0])
-    later = first._replace(mark=marks[1])
+    first = SearchedDocument(numbers[1], 0, sketches[1], marks[0] if are_marked else 0)
+    later = first._replace(mark=marks[1] if are_marked else 0)
     column: ChunkedColumn[Any] = ChunkedColumn(MARKED)
     index = SearchIndex(rules, sketches=Field(column, "sketch"), are_marked=True)
     held_: list[SearchedOriginal] = []
     for row, document in enumerate((a, first, later)):
         given_ = np.array([document.mark], np.uint64)
-        judged = index.match_or_insert(*columns([document]), row, given_)
-        assert judged.rows.tolist() == [-1]
+        judged = index.query_then_insert(*columns([document]), row, given_)
         held_.append(SearchedOriginal(row, *document, int(judged.listed[0])))
         entry = np.zeros(1, MARKED)
         entry["sketch"] = words_of(document.sketch)
@@ -689,20 +703,59 @@ def test_numbers_columns_and_the_kernel_compare_short_texts_alike() -> None:
     assert index.query(*asked).similarities.tolist() == wanted
 
 
+def test_copies_are_found_in_one_bucket_each() -> None:
+    """However many a call has: no other bucket is looked into."""
+    fingerprints = np.random.default_rng(3).integers(0, 2**64, 130, dtype=np.uint64)
+    family = fingerprints, np.zeros(130, np.uint64), np.zeros((130, 8), np.uint64)
+    index = SearchIndex(SearchRules(), sketches=held(family[2]))
+    index.insert(*family[:2], np.arange(130, dtype=np.uint32))
+    before = index.filters_read
+    assert index.query(*family).rows.tolist() == [*range(130)]
+    assert index.filters_read - before == 130
+
+
+def test_an_equal_original_behind_sixteen_others_of_its_fingerprint_is_not_found() -> None:
+    """Although it is the only one of them that the first table lists."""
+    rules = SearchRules(prefix_max=16)
+    draw = random.Random(4)
+    number = draw.getrandbits(64)
+    before = [number ^ draw.getrandbits(48) << 16 for _ in range(16)]  # fill its first prefix
+    documents = [
+        SearchedDocument(fingerprint, 0, draw.getrandbits(512))
+        for fingerprint in (*before, *[number] * 17)
+    ]
+    fingerprints, doubts, sketches = columns(documents)
+    index = SearchIndex(rules, sketches=held(sketches))
+    held_: list[SearchedOriginal] = []
+    for row, document in enumerate(documents):
+        if row == 32:
+            index.delete_many(fingerprints[:1], np.zeros(1, np.uint32))
+            del held_[0]
+        part = slice(row, row + 1)
+        judged = index.query_then_insert(fingerprints[part], doubts[part], sketches[part], row)
+        held_.append(SearchedOriginal(row, *document, int(judged.listed[0])))
+    assert [one.listed & 1 for one in held_[15:]] == [0] * 16 + [1]
+    assert best(rules, documents[32], held_) is None
+    assert index.query(fingerprints[32:], doubts[32:], sketches[32:]).rows.tolist() == [-1]
+
+
 @pytest.mark.parametrize("rules", [SearchRules(), SearchRules("exact", 3, similarity_min=0.75)])
-def test_of_many_equal_fingerprints_the_first_sixteen_are_confirmed(rules: SearchRules) -> None:
+@pytest.mark.parametrize("count", [16, 17, 20])
+def test_of_many_equal_fingerprints_the_first_sixteen_are_confirmed(
+    rules: SearchRules, count: int
+) -> None:
     """
     Pages of one template: what is not among the first is not read, and what is read decides by its
     facts.
     """
-    facts = [random.Random(number).getrandbits(512) for number in range(20)]
+    facts = [random.Random(number).getrandbits(512) for number in range(count)]
     family = columns([SearchedDocument(7, 0, sketch) for sketch in facts])
     index = SearchIndex(rules, sketches=held(family[2]))
     assert max(sketch_similarity(facts[0], other) for other in facts[1:]) < 750
-    assert index.match_or_insert(*family, first_row=0).rows.tolist() == [-1] * 20
+    assert index.match_or_insert(*family, first_row=0).rows.tolist() == [-1] * count
     again = index.query(*family)
-    assert again.rows.tolist() == [*range(16), *[-1] * 4]
-    assert again.similarities.tolist() == [1_000] * 16 + [0] * 4
+    assert again.rows.tolist() == [*range(16), *[-1] * (count - 16)]
+    assert again.similarities.tolist() == [1_000] * 16 + [0] * (count - 16)
 
 
 @pytest.mark.parametrize("rules", [SearchRules(prefix_max=2), SearchRules("exact", 3)])

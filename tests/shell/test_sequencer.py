@@ -219,11 +219,10 @@ def test_a_record_that_is_ignored_is_told_by_its_own_offset() -> None:
     log.append([DEFINITION.declaration("w", FORMAT_VERSION)])
     log.append([record(0), record(1), b"a console's line", record(2), record(3)])
     follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), log, author, 900_000)
-    with capture_logs() as said:
+    with capture_logs() as entries:
         assert follower.follow(0) == len(log.entries)
-    assert [one["offset"] for one in said if one["event"] == "a record of the log is ignored"] == [
-        3
-    ]
+    ignored = [one["offset"] for one in entries if one["event"] == "a record of the log is ignored"]
+    assert ignored == [3]
     assert follower.replica.rows_applied == 4
 
 

@@ -56,7 +56,7 @@ CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, othe
 # archive, a start from the log and a worker that is behind have: `make bench-rules`, whose results
 # have what is planned next to what was measured. The constants are fitted to an Intel Xeon of 2023
 # (family 6, model 207): .6 to 1.35 times as much. Processors differ more: an AMD EPYC of 2024
-# (family 26) takes half as long, one of 2017 with 8 MB of cache took 1.5 to 3 times as long.
+# (family 26) took half as long, and a processor of 2017 with 8 MB of cache 1.5 to 3 times as long.
 DIRECTED_PROBE_NS = 1.5  # a prefix made; all else of a probe is the lines of its bucket
 DIRECTED_LINE_NS = 10.0  # of entries, prefetched and compared
 DIRECTED_CACHED_LINE_NS = 6.5
@@ -79,18 +79,19 @@ DIRECTED_BITS = 16, 26  # bounds of the bits of a bucket number
 WIDE_EXPECTED = 3_000_000
 QUERY_NS_MAX = 55_000.0  # beyond it an index has outgrown its rules: 18,000 documents/s on one core
 TOGETHER_ROWS = 1 << 16  # of a call, at most, that are searched together where probes are sorted
-# Where sorting begins to pay: entries of a bucket, on average, and the comparisons that all rows of
-# a call together make in one bucket. With as many it takes as long as row by row on an AMD EPYC of
-# 2024; an Intel Xeon of 2023 gains from a quarter of them on, and from as many with AVX-512.
+# Where sorting begins to pay: entries of a bucket, and probes of a bucket by all rows of a call, on
+# average. With fewer, an AMD EPYC of 2024 takes longer than row by row. An Intel Xeon of 2023 gains
+# from one probe on if buckets have 150 entries, but not with AVX-512.
 ENTRIES_MIN = 32
-COMPARED_MIN = 180.0
+PROBED_MIN = 3.0
 
 COPIES = 0.5  # of the documents of an archive
 # The memory of a task of `archive`, all of which `--task-memory` limits.
 #
 #     process   TASK_BYTES: Python with its libraries, kernels, the rows and answers in hand; 300 MB
 #               of the judge and 180 of a search were measured, in an engine that has 30 of its own,
-#               before probes were sorted, which takes 67 MB with 64 patterns and 134 with 128
+#               before probes were sorted, which takes 67 MB with 64 patterns and 134 with 128, and
+#               24 for what is found
 #     judge     JUDGE_HELD_BYTES for each original of the run, outside or not: a table of doc_ids,
 #               one of URLs and one of the texts of duplicates, 10 each, and 5 of columns
 #     judge     or JUDGE_RESTORED_BYTES for each original before its leg, if that is more: while the
@@ -489,19 +490,19 @@ def are_sorted(rules: SearchRules, rows: int, entries: float, bits: int) -> bool
     """
     Return whether a search of so many rows sorts their probes (`tables/sorted_probes.py`).
 
-    It does where a bucket has at least ENTRIES_MIN entries, and all rows together make at least
-    COMPARED_MIN comparisons in it. With fewer it takes longer than row by row: three times as long
-    with 1 M originals and 1,000 rows.
+    It does where a bucket has at least ENTRIES_MIN entries, and all rows together look it up at
+    least PROBED_MIN times. Otherwise it takes longer than row by row: three times as long with 1 M
+    originals and 1,000 rows.
 
     Args:
         entries: of a bucket, on average.
         bits: of a bucket number.
 
-    >>> [are_sorted(SearchRules(), rows, 150, 16) for rows in (1_000, 2_000)]
+    >>> [are_sorted(SearchRules(), rows, 150, 16) for rows in (3_000, 4_000)]
     [False, True]
     """
-    met = min(rows, TOGETHER_ROWS) * rules.patterns / (1 << bits)
-    return entries >= ENTRIES_MIN and entries * met >= COMPARED_MIN
+    probed = min(rows, TOGETHER_ROWS) * rules.patterns / (1 << bits)
+    return entries >= ENTRIES_MIN and probed >= PROBED_MIN
 
 
 def estimate_directed(rules: SearchRules, documents: int) -> Plan[SearchRules]:

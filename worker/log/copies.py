@@ -17,8 +17,8 @@ Cost: 4 bytes per original, in memory.
 
 Rejected, and why
 - To count documents in place of verdicts. What the judge remembers of duplicates (`duplicates.py`)
-  is the text of near ones, without a name: two documents can have one text, and a copy whose search
-  ends at its first probe leaves nothing. So nothing tells a copy that is delivered again from
+  is the text of near ones, without a name: two documents can have one text, and a copy that
+  is found before the search leaves nothing. So nothing tells a copy that is delivered again from
   another one, until each duplicate's name is kept: 10 bytes or more, where half of a crawl are
   copies as much again as the table of the originals' names. Kept for some of them, a count would
   depend on which.

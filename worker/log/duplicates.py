@@ -13,9 +13,8 @@ are duplicates of the same original for as long as that one is there.
     entries   forgotten    the latest of each digest counts
 
 What is remembered
-- Only texts that a search has found near an original. A copy of an original needs no memory: the
-  first probe of its search finds it (`core.tables.equal`). In a crawl these are most of the
-  copies.
+- Only texts that a search has found near an original. A copy of an original needs no memory: it is
+  found before the search (`core.tables.equal`). In a crawl these are most of the copies.
 - The text's digest, 64 bits. Two texts with one digest do no harm: the original that is found is
   still held against the document's own fingerprint and sketch (`core.search.again`). At 10^9 texts
   that are remembered, a new one has the digest of another one 5 times in 10^11.
@@ -30,8 +29,8 @@ it there.
 Rejected, and why
 - A table with the digests of all originals, to answer their copies before the search: 10 bytes per
   original, and in a crawl of which a quarter are exact copies the judge would be at most 1.10 to
-  1.15 times as fast at 10 M originals if these copies cost nothing at all, because their searches
-  end at the first probe already.
+  1.15 times as fast at 10 M originals if these copies cost nothing at all, because they are not
+  searched for already.
 - Entering such texts into the index: each would take as much memory as an original, would take the
   place of one in a crowded prefix, and chains of duplicates could form.
 - A number of texts per original: what is remembered of a record's rows would depend on how many of

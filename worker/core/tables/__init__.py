@@ -22,8 +22,9 @@ remove them.
     scan           a probe's bucket: its lines are asked for, its entries compared
     turns          fingerprint, doubts -> the likeliest prefixes, made some queries ahead
     second_look    fingerprints and doubts of two documents -> the rank of a candidate
+    equal          exact copies, which are found before the search
     directed       the search of one query, the kernel that Python calls, and the columns
-    parts          rows that are searched together, and the candidates of each
+    parts          rows that are searched together, their candidates, and which of them meet
     sorted_probes  the search of many rows, whose probes are sorted by bucket
     parallel       rows are searched at once, by several threads too, then settled in their order
 

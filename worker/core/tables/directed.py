@@ -57,7 +57,7 @@ from worker.core.tables.entries import (
     restored,
     restored_column,
 )
-from worker.core.tables.equal import IDENTICAL, ROWS, find_equal
+from worker.core.tables.equal import COPIES_TOGETHER, IDENTICAL, find_equal
 from worker.core.tables.memory import (
     INSERT_ALL,
     INSERT_GIVEN,
@@ -417,7 +417,7 @@ def scratch_of(rules: SearchRules) -> dict[str, NDArray[np.generic]]:
     time have one each.
     """
     return {
-        "firsts": np.zeros(int(ROWS), np.uint64),
+        "firsts": np.zeros(int(COPIES_TOGETHER), np.uint64),
         "turns": np.zeros(TURNS_HELD * turn_words(rules), np.uint64),
         "found": np.zeros(2 * (FOUND_MAX + int(CHUNK) * rules.prefix_max + 1), np.uint64),
         "scratch": np.zeros(SCRATCH_BYTES + 4 * rules.patterns, np.uint8),

@@ -1,13 +1,18 @@
 """
-Exact copies first: before a document is searched for, the first of its buckets is looked at for an
-original that is equal in all that is compared.
+Exact copies first: before a document is searched for, its first bucket is looked at for an original
+that is equal in all that is compared.
 
-Half of a crawl are copies, byte for byte. Nothing is more similar than an equal one, so no other
-probe is made for them: with 1 M originals a copy takes a sixth of the time of a new document.
-Documents are looked at ROWS at a time: their buckets are prefetched, then the doubts and the
-sketches of what is equal.
+Many documents of a crawl are copies, byte for byte. Nothing is more similar than an equal one, so
+they are not searched for: with 1 M originals a copy takes a sixth of the time of a new document.
+Documents are looked at COPIES_TOGETHER at a time: their buckets are prefetched, then the doubts and
+the sketches of what is equal.
 
-It is a short cut, nothing else: a search without it finds the same.
+    found    place of the entry, then its row (64 bits) | the call's row that it equals (64 bits)
+
+It is a short cut, nothing else: a search without it finds the same. Where it is not sure, it finds
+nothing: where more originals share a fingerprint than a search confirms, and where sketches are
+prefetched before any is read (`asks`). If originals may be listed in other tables than the first
+alone, it looks into each.
 """
 
 from __future__ import annotations
@@ -30,14 +35,14 @@ from worker.core.tables.memory import DirectedMemory, signed
 from worker.core.tables.scan import BUCKET_SHIFT, View, ask_range, scan_probe
 from worker.core.tables.second_look import look, products
 
-ROWS = signed(64)  # of a call that are looked at together
-IDENTICAL = signed(1 << 32)  # a smaller rank has similarity and look 1000 and distance 0
+COPIES_TOGETHER = signed(64)  # rows of a call that are looked at together
+IDENTICAL = signed(1 << 32)  # a smaller rank is a row: similarity and look 1000, distance 0
 LEAD = signed(8)  # rows whose buckets are prefetched ahead
 ZERO = np.uint64(0)
 
 
 @inner
-def of_equal_ones(view: View) -> View:
+def view_of_equal(view: View) -> View:
     """Return the view of a search for equal fingerprints alone."""
     return View(
         view.tables,
@@ -72,14 +77,22 @@ def is_equal(
 
 
 @inner
-def is_first_equal(memory: DirectedMemory, row: int) -> bool:
+def scan_tables(memory: DirectedMemory, view: View, fingerprint: np.uint64, begin: int) -> int:
     """
-    Return whether no original before the first equal one in the first table can be equal, too.
-
-    Such an original would be listed in other tables alone. The later one has become an original
-    although it found it, so the two are kept apart, and it has a mark.
+    Queue the entries that equal a fingerprint, at place `begin` and behind it; return where they
+    end: at `begin`, if there are more than the search keeps, which knows which of them count.
     """
-    return memory.unlisted == 0 or bool(confirm.mark_of(memory, row) == confirm.NO_MARK)
+    waiting = begin
+    tables = view.tables if memory.unlisted else signed(1)
+    for table in range(tables):
+        own = arranged(memory, signed(table), fingerprint)
+        probe = np.uint64(bucket_of(memory, signed(table), own)) << BUCKET_SHIFT
+        below = TOP - read64(memory.widths, table)
+        waiting, entries = scan_probe(view, probe, own, below, waiting)
+        memory.filters_read += entries
+        if waiting - begin > confirm.kept_max(memory):
+            return begin
+    return waiting
 
 
 @inner
@@ -93,46 +106,40 @@ def find_equal(
     end: int,
 ) -> int:
     """
-    Rank the originals that equal rows `begin` to `end` - 1 of the call, ROWS of them at most;
-    return where it stopped. Other rows get UNCONFIRMED.
+    Give rows `begin` to `end` - 1 of the call, COPIES_TOGETHER of them at most, the rank of the
+    first original that equals them, and the others UNCONFIRMED; return where it stopped.
     """
-    end = min(begin + ROWS, end)
+    end = min(begin + COPIES_TOGETHER, end)
     for i in range(begin, end):
         ranks[i] = UNCONFIRMED
-    if memory.asking or memory.fresh == 0:  # no sketch is read
+    if memory.asking or memory.fresh == 0:  # sketches must not be read yet, or there are none
         return signed(end)
-    equal = of_equal_ones(view)
+    equal = view_of_equal(view)
     probes = memory.firsts
-    below = TOP - read64(memory.widths, signed(0))
-    for i in range(begin, end):
-        bucket = bucket_of(memory, signed(0), arranged(memory, signed(0), fingerprints[i]))
-        write64(probes, i - begin, np.uint64(bucket) << BUCKET_SHIFT)
+    count = signed(end - begin)
+    for number in range(count):
+        own = arranged(memory, signed(0), fingerprints[begin + number])
+        bucket = bucket_of(memory, signed(0), own)
+        write64(probes, number, np.uint64(bucket) << BUCKET_SHIFT)
         prefetch(view.heads, 8 * bucket)
-    ask_range(view, probes, signed(0), min(LEAD, end - begin))
+    ask_range(view, probes, signed(0), min(LEAD, count))
     waiting = signed(0)
-    for i in range(begin, end):
-        ask_range(view, probes, i - begin + LEAD, min(i - begin + LEAD + 1, end - begin))
-        own = arranged(memory, signed(0), fingerprints[i])
+    for number in range(count):
+        ask_range(view, probes, number + LEAD, min(number + LEAD + 1, count))
         before = waiting
-        waiting, entries = scan_probe(equal, read64(probes, i - begin), own, below, waiting)
-        memory.filters_read += entries
-        if waiting - before > confirm.kept_max(memory):  # the search knows which of them count
-            waiting = before
-        for number in range(before, waiting):
-            write64(view.found, 2 * number + 1, np.uint64(i))
-    for number in range(waiting):
-        row = signed(read32(view.refs, signed(read64(view.found, 2 * number))))
-        write64(view.found, 2 * number, np.uint64(row))
+        waiting = scan_tables(memory, equal, fingerprints[begin + number], before)
+        for place in range(before, waiting):
+            write64(view.found, 2 * place + 1, np.uint64(begin + number))
+    for place in range(waiting):
+        row = signed(read32(view.refs, signed(read64(view.found, 2 * place))))
+        write64(view.found, 2 * place, np.uint64(row))
         ask_doubts(view.doubts, row)
         sketch = confirm.sketch_of(memory, row)
         prefetch(sketch, signed(0))
         prefetch(sketch, MARK_LAST)
-    for number in range(waiting):
-        row = signed(read64(view.found, 2 * number))
-        i = signed(read64(view.found, 2 * number + 1))
+    for place in range(waiting):
+        row = signed(read64(view.found, 2 * place))
+        i = signed(read64(view.found, 2 * place + 1))
         if row < ranks[i] and is_equal(memory, view, i, doubts, row):
             ranks[i] = row
-    for i in range(begin, end):
-        if ranks[i] < IDENTICAL and not is_first_equal(memory, signed(ranks[i])):
-            ranks[i] = UNCONFIRMED
     return signed(end)

@@ -217,7 +217,8 @@ class DirectedMemory(TableMemory):
     counts: int  # address: `patterns.Patterns.counts`
     pattern_table: int  # address: `patterns.Patterns.table`; 0: there is none
     look_min: int
-    near_met: int  # pairs of a part's rows that were near, so far
+    # Pairs of a part's rows so far: noted by a search, one for each table, or near (`parallel`).
+    near_met: int
     # Of WIDE_LANES entries, compared at a time: 1 to VECTORS_MAX, or LONG.
     vectors: int
     lead: int  # buckets are prefetched so many probes ahead

@@ -14,9 +14,9 @@ A call's rows are taken in parts. Of each part
 
 An earlier row is a candidate if it is near and alike enough, and if it differs from the row by a
 pattern that is looked up, in some block in which it was listed at birth. A sorted search notes on
-its way which rows of the part meet each other (`parts`). Where none was made, or where more met
-than it has room for, the second step compares the fingerprints of the earlier originals, eight at a
-time: .4 µs of a row with 1,024 new ones.
+its way which rows of the part meet each other (`parts`). After a search that was not sorted, or if
+there was no room for all pairs, the second step compares each row with the earlier originals of the
+part, eight at a time: .4 µs of a row with 1,024 of them.
 
 What is found with all bits equal among the originals stays the best: an earlier row of the part has
 a greater number.
@@ -68,26 +68,21 @@ from worker.core.tables.memory import (
     kernel,
     signed,
 )
-from worker.core.tables.parts import Part, join, join_pairs, take_kept
+from worker.core.tables.parts import Notes, Part, join, join_pairs, take_kept
 from worker.core.tables.scan import PATTERN_MASK, view_of
 from worker.core.tables.second_look import is_alike, products
 from worker.core.tables.sorted_probes import Sorting, search_sorted, sorting_for
 from worker.core.tables.turns import AHEAD, ask_patterns, prepare, probes_at, probes_end, turn_at
 
-ROWS_MAX = 1_024  # of a part: beyond it the second step would compare more than it saves
-# Pairs of near rows in a part: beyond it, parts have ROWS_MAX rows. Thousands of pages of one
-# template, each of which becomes an original, would take seconds: 20 to 100 ns a pair.
+# Of a part whose probes are not sorted: in a longer one the second step would cost more than it
+# saves.
+PART_ROWS_MAX = 1_024
+# Pairs of near rows that the second step meets in a part: beyond it, parts have PART_ROWS_MAX rows.
+# Thousands of pages of one template, each of which becomes an original, would take seconds: 20 to
+# 100 ns a pair.
 NEAR_MAX = 1 << 20
-PAIRS_MAX = 1 << 22  # that the search of a part has room for: 32 MB, if it finds so many
+PAIRS_MAX = 1 << 21  # that a sorted search notes of a part: 16 MB, if it finds so many
 NO_PAIRS = np.empty(0, np.uint64)
-# What is noted by row of a part: `Part.kept` and the columns after it.
-Notes = tuple[
-    NDArray[np.uint64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.uint64],
-    NDArray[np.int64],
-]
 SHARE_MIN = 32  # rows that are worth a thread: some 60 µs
 
 
@@ -130,6 +125,7 @@ def search_rows(block: Block, part: Part, begin: int, end: int) -> None:
         take_kept(memory, part, signed(i))
         best = search_turn(memory, view, signed(i), ready, doubts[i])
         if ranks[i] < IDENTICAL:
+            memory.rank_count = signed(0)
             confirm.keep(memory, signed(ranks[i]))
         else:
             ranks[i] = best
@@ -239,7 +235,7 @@ def settle_rows(
     end = part.end
     at = signed(0)  # of the pairs
     for i in range(begin, end):
-        is_crowded = memory.near_met > NEAR_MAX and i >= part.first + ROWS_MAX
+        is_crowded = memory.near_met > NEAR_MAX and i >= part.first + PART_ROWS_MAX
         if is_crowded or not buckets.has_room(memory):
             end = signed(i)
             break
@@ -290,10 +286,10 @@ class Scratch:
             sorting = self._sorting = sorting_for(self._rules, rows, part_rows)
         return sorting
 
-    def pairs(self) -> NDArray[np.uint64]:
-        """Return the array that gets the pairs of a part."""
-        if not len(self._pairs):
-            self._pairs = np.empty(PAIRS_MAX, np.uint64)
+    def pairs(self, shares: int) -> NDArray[np.uint64]:
+        """Return the array that gets the pairs of a part, one of so many."""
+        if len(self._pairs) != PAIRS_MAX // shares:
+            self._pairs = np.empty(PAIRS_MAX // shares, np.uint64)
         return self._pairs
 
     def block_like(self, memory: DirectedMemory) -> DirectedMemory:
@@ -360,21 +356,21 @@ class ParallelTables(DirectedTables):
 
     def _part_of(self, held: list[NDArray[np.uint64]], ranks: NDArray[np.int64], rows: int) -> Part:
         """Return a part of a call of so many rows, with room for as many as are taken together."""
-        rows = min(rows, max(ROWS_MAX, TOGETHER_ROWS))
-        if self._notes is None or len(self._notes[0]) < rows:
-            self._notes = (
-                np.empty((rows, int(confirm.RANKS_MAX)), np.uint64),
-                np.empty(rows, np.int64),
-                np.empty(rows, np.int64),
-                np.empty(rows + WIDE_LANES, np.uint64),
-                np.empty(rows, np.int64),
+        rows = min(rows, max(PART_ROWS_MAX, TOGETHER_ROWS))
+        if self._notes is None or len(self._notes.counts) < rows:
+            self._notes = Notes(
+                kept=np.empty((rows, int(confirm.RANKS_MAX)), np.uint64),
+                counts=np.empty(rows, np.int64),
+                born=np.empty(rows, np.int64),
+                news=np.empty(rows + WIDE_LANES, np.uint64),
+                places=np.empty(rows, np.int64),
             )
         fingerprints, doubts = held
         return Part(0, 0, fingerprints, doubts, ranks, self._listed, *self._notes, is_paired=False)
 
     def _next_part(self, part: Part, first: int, is_sorted: bool) -> Part:
         """Return the part that begins with this row of the call."""
-        rows = TOGETHER_ROWS if is_sorted else ROWS_MAX
+        rows = TOGETHER_ROWS if is_sorted else PART_ROWS_MAX
         return part._replace(first=first, end=min(first + rows, len(part.ranks)))
 
     def _settle(
@@ -442,7 +438,7 @@ class ParallelTables(DirectedTables):
             first, stop = edges[share], edges[share + 1]
             if is_sorted:
                 scratch = self._scratches[share]
-                pairs = scratch.pairs() if has_pairs else NO_PAIRS
+                pairs = scratch.pairs(shares) if has_pairs else NO_PAIRS
                 sorting = scratch.sorting(stop - first, rows)
                 search_sorted(memory.block, part, pairs, sorting, first, stop)
             else:
@@ -458,7 +454,9 @@ class ParallelTables(DirectedTables):
         for block in blocks:
             self.memory.filters_read += block.filters_read - known.filters_read
             self.memory.sketches_read += block.sketches_read - known.sketches_read
-        if not (has_pairs and is_sorted) or any(block.near_met > PAIRS_MAX for block in blocks):
+        noted = [(self._scratches[at].pairs(shares), one.near_met) for at, one in enumerate(blocks)]
+        if not (has_pairs and is_sorted) or any(count > len(pairs) for pairs, count in noted):
             return None
-        met = [self._scratches[at].pairs()[: block.near_met] for at, block in enumerate(blocks)]
-        return np.sort(np.concatenate(met))
+        met = np.concatenate([pairs[:count] for pairs, count in noted])
+        met.sort()
+        return met

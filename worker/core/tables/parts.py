@@ -1,13 +1,12 @@
 """
-The rows of a call that are searched together, where the candidates of each are kept, and which
-earlier ones of the part each is near.
+The rows of a call that are searched together: their candidates, and the pairs of them that meet.
 
 A pair is a word, so that sorted pairs are in the order of the rows that they are for:
 
-    row (24 bits) | earlier row (24 bits) | tables in which the row's search meets it (16 bits)
+    row (24 bits) | earlier row (24 bits) | table in which the row's search meets it (16 bits)
 
-Both are counted from the part's first. Whether the earlier row becomes an original is not known
-before the pass that settles the rows, and neither is where it is listed.
+Both rows are counted from the part's first. Whether the earlier row becomes an original is known
+only in the pass that settles the rows, and so is where it is listed.
 """
 
 from __future__ import annotations
@@ -17,17 +16,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core import planner
 from worker.core.compiled import inner
 from worker.core.kernels.machine import popcount
 from worker.core.tables import confirm
 from worker.core.tables.memory import DirectedMemory, signed
 from worker.core.tables.second_look import is_alike, products, rank_of
 
+assert planner.TOGETHER_ROWS <= 1 << 24, "a pair has 24 bits for a row"
 KEPT_BYTES = signed(8 * int(confirm.RANKS_MAX))
 ROW_SHIFT = np.uint64(40)
 EARLIER_SHIFT = np.uint64(16)
 EARLIER_MASK = np.uint64((1 << 24) - 1)
 TABLES_MASK = np.uint64((1 << 16) - 1)
+
+
+class Notes(NamedTuple):
+    """What is noted by row of a part."""
+
+    kept: NDArray[np.uint64]  # its best candidates, as ranks
+    counts: NDArray[np.int64]  # how many they are
+    born: NDArray[np.int64]  # the original that it became, or -1
+    news: NDArray[np.uint64]  # those that became originals: their fingerprints
+    places: NDArray[np.int64]  # … their rows of the call
 
 
 class Part(NamedTuple):
@@ -38,13 +49,14 @@ class Part(NamedTuple):
     fingerprints: NDArray[np.uint64]  # by row of the call
     doubts: NDArray[np.uint64]  # by row of the call
     ranks: NDArray[np.int64]  # by row of the call: the best match
-    listed: NDArray[np.uint16]  # by row of the call: the tables in which a new one is listed
-    kept: NDArray[np.uint64]  # by row of the part: its best candidates, as ranks
-    counts: NDArray[np.int64]  # by row of the part: how many they are
-    born: NDArray[np.int64]  # by row of the part: the original that it became, or -1
-    news: NDArray[np.uint64]  # those that became originals: their fingerprints
-    places: NDArray[np.int64]  # … their rows of the call
-    is_paired: bool  # pairs have all earlier rows that each one meets
+    # By row of the call: the tables in which it may be listed; of an original, those that list it.
+    listed: NDArray[np.uint16]
+    kept: NDArray[np.uint64]  # this and what follows as in `Notes`
+    counts: NDArray[np.int64]
+    born: NDArray[np.int64]
+    news: NDArray[np.uint64]
+    places: NDArray[np.int64]
+    is_paired: bool  # all pairs that meet have been noted
 
 
 @inner
@@ -60,7 +72,7 @@ def note_pair(
 ) -> None:
     """
     Note that the search of a row meets an earlier one in a table, if the two are near and alike
-    enough. `memory.near_met` counts on where there is no more room.
+    enough. `memory.near_met` is greater than `len(pairs)` where there was no more room.
     """
     difference = part.fingerprints[i] ^ part.fingerprints[earlier]
     if signed(popcount(difference)) > memory.distance_max:
