@@ -165,8 +165,9 @@ def cost(text: str, originals: int) -> Cost:
         spent[trial] = []
         for call in range(trial.calls):
             fingerprints, doubts = drawn(size, len(index) + 3)
-            fingerprints[copies] = known[0][call * len(copies) :][: len(copies)]
-            doubts[copies] = known[1][call * len(copies) :][: len(copies)]
+            chosen = (np.arange(len(copies)) + call * len(copies)) % len(known[0])
+            fingerprints[copies] = known[0][chosen]
+            doubts[copies] = known[1][chosen]
             before = time.thread_time()
             found = index.match_or_insert(fingerprints, doubts, sketches, len(index))
             spent[trial].append((time.thread_time() - before) / size * 1e6)
