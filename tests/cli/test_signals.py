@@ -64,7 +64,7 @@ OUTPUTS = ("out.jsonl", "out.html", "out.warc.gz")
 BEFORE = "what was there before"
 ENDLESS = "endless.jsonl"  # a pipe from which documents come without an end
 VERDICTS = "verdicts.jsonl"  # the same of verdicts
-ANSWERS = "answers"  # a folder with these, for a command that reads a file itself twice
+ANSWERS = "answers"  # a folder with more than a command comes to the end of: it reads them twice
 MANY = "many.jsonl"
 FEW = "few.jsonl"  # enough for every kernel that a command runs
 
@@ -148,6 +148,8 @@ def full_folder(folder: Path) -> Path:
     run("evaluate", few, folder / "pairs.tsv")
     run("tune", few)
     (folder / ANSWERS).mkdir()
+    for number in range(5_000):
+        (folder / ANSWERS / f"{number:04}.jsonl").hardlink_to(folder / "judged.jsonl")
     return folder
 
 
@@ -168,12 +170,8 @@ def check_ends(
     shutil.rmtree(folder / "archived", ignore_errors=True)  # it would go on from there, and end
     before = {path.name for path in folder.iterdir()}
     with ExitStack() as stack:
-        for given, name, source in (
-            (ENDLESS, ENDLESS, "documents.jsonl"),
-            (VERDICTS, VERDICTS, "judged.jsonl"),
-            (ANSWERS, f"{ANSWERS}/{VERDICTS}", "judged.jsonl"),
-        ):
-            if given in arguments:
+        for name, source in ((ENDLESS, "documents.jsonl"), (VERDICTS, "judged.jsonl")):
+            if name in arguments:
                 stack.enter_context(endless(folder / name, (folder / source).read_bytes()))
         command = stack.enter_context(Started(arguments, folder, terminal=terminal, **environment))
         assert command.run_for(after_s) is None, f"ended by itself: {command.output[-500:]!r}"
