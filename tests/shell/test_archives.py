@@ -391,6 +391,14 @@ def test_a_header_whose_lines_end_with_lf_alone_is_damage(
     assert is_whole or urls(found) == ["0", "2"]
 
 
+@pytest.mark.parametrize("blank", [b" ", b"\t"], ids=["blank", "tab"])
+def test_a_header_line_that_is_folded_is_read(tmp_path: Path, blank: bytes) -> None:
+    """A line that begins with a blank goes on with the one before: its own end is CR LF."""
+    folded = RECORDS[1].replace(b"\r\n", b"\r\nX-Note: one\r\n" + blank + b"more\r\n", 1)
+    found = read(tmp_path, b"".join((RECORDS[0], folded, RECORDS[2])))
+    assert urls(found) == ["0", "1", "2"] and not damage(found)
+
+
 @pytest.mark.parametrize(
     "between",
     [bytes(512), b"\r\n" + bytes(99), b"garbage\n"],

@@ -420,3 +420,46 @@ def test_copied_rows_share_row_groups(tmp_path: Path, monkeypatch: pytest.Monkey
         assert parquet.read_table(path) == table
         groups.append(parquet.read_metadata(path).num_row_groups)
     assert groups[0] == 1 and 4 <= groups[1] <= 5
+
+
+def test_rows_that_wait_for_their_group_hold_no_more_than_their_own_categories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Each batch that is read has all categories of its file, in memory of its own: of few kept rows,
+    they would be held a hundred times over. Ordered ones stay, and count.
+    """
+    texts = [f"{number:0200}" for number in range(1_000)]
+    own_bytes = sum(map(len, texts))
+    monkeypatch.setattr(writers_module, "_GROUP_BYTES", own_bytes)
+    stays = pyarrow.array([number % 100 == 0 for number in range(1_000)])
+    numbers = pyarrow.array([*range(999), None], pyarrow.int32())
+    groups = []
+    before = pyarrow.total_allocated_bytes()
+    for is_ordered in (False, True):
+        path = tmp_path / "kept.parquet"
+        with path.open("wb") as stream, closing(TableWriter(stream, str(path))) as writer:
+            for _ in range(50):
+                own = pyarrow.array(texts).take(pyarrow.array(range(1_000)))
+                column = pyarrow.DictionaryArray.from_arrays(numbers, own, ordered=is_ordered)
+                batch = pyarrow.RecordBatch.from_arrays([column], ["text"])
+                writer.write(batch.filter(stays))
+                del own, column, batch
+                assert pyarrow.total_allocated_bytes() - before < 4 * own_bytes
+        assert parquet.read_table(path)["text"].to_pylist() == 50 * texts[::100]
+        groups.append(parquet.read_metadata(path).num_row_groups)
+    assert groups == [1, 50]
+
+
+def test_copied_rows_may_have_more_categories_than_the_numbers_of_one_file_reach(
+    tmp_path: Path,
+) -> None:
+    """pandas numbers up to 127 categories with a byte, and two files have others."""
+    path = tmp_path / "kept.parquet"
+    texts = [f"{number}" for number in range(200)]
+    numbers = pyarrow.array(range(100), pyarrow.int8())
+    with path.open("wb") as stream, closing(TableWriter(stream, str(path))) as writer:
+        for part in (texts[:100], texts[100:]):
+            column = pyarrow.DictionaryArray.from_arrays(numbers, part)
+            writer.write(pyarrow.RecordBatch.from_arrays([column], ["text"]))
+    assert parquet.ParquetFile(path).read()["text"].to_pylist() == texts

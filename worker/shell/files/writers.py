@@ -15,7 +15,7 @@ import zstandard
 
 from worker.errors import StopError
 from worker.shell.files.archives import Head, Record
-from worker.shell.files.archives.parquet import bytes_of, parquet_module
+from worker.shell.files.archives.parquet import parquet_module
 from worker.shell.files.outputs import PACK_LEVEL, packed
 from worker.shell.files.places import named
 
@@ -155,8 +155,9 @@ class TableWriter(DocumentWriter):
                 f"{document.schema.to_string(show_schema_metadata=False)}\nand\n"
                 f"{self._table.schema.to_string(show_schema_metadata=False)}"
             )
-        self._held.append(document)
-        self._held_bytes += bytes_of(document)
+        rows = _with_own_categories(document)
+        self._held.append(rows)
+        self._held_bytes += rows.nbytes  # with its dictionaries
         if self._held_bytes >= _GROUP_BYTES:
             self._write_group()
 
@@ -165,7 +166,12 @@ class TableWriter(DocumentWriter):
         import pyarrow  # noqa: PLC0415
 
         if self._held:
-            self._table.write_table(_with_own_categories(pyarrow.Table.from_batches(self._held)))
+            try:
+                groups = [_with_one_dictionary(pyarrow.Table.from_batches(self._held))]
+            except pyarrow.ArrowInvalid:  # the categories of each batch alone are not too many
+                groups = [pyarrow.Table.from_batches([batch]) for batch in self._held]
+            for group in groups:
+                self._table.write_table(group)
         self._held = []
         self._held_bytes = 0
 
@@ -177,26 +183,56 @@ class TableWriter(DocumentWriter):
             self._write_group()
 
 
-def _with_own_categories(table: Any) -> Any:
+def _with_own_categories(batch: Any) -> Any:
     """
-    Return a table of Arrow whose categories are those of its rows, where there are more than rows.
+    Return a batch of Arrow with the categories that its rows have, and no others.
 
-    Parquet stores all of them with each row group. Ordered ones stay: their order means something.
+    A batch has all categories of its file, in memory of its own, also when few of its rows are
+    written. Ordered ones stay: their order means something.
+
+    Cost: O(rows), and the bytes of the categories that are left.
+    """
+    import pyarrow  # noqa: PLC0415
+    from pyarrow import compute  # noqa: PLC0415
+
+    columns: list[Any] = []
+    for whole in batch.columns:
+        column = whole
+        if _has_free_categories(column.type):
+            numbers = compute.unique(column.indices).drop_null()
+            if len(numbers) < len(column.dictionary):
+                indices = compute.index_in(column.indices, value_set=numbers)
+                column = pyarrow.DictionaryArray.from_arrays(
+                    indices.cast(column.type.index_type), column.dictionary.take(numbers)
+                )
+        columns.append(column)
+    return pyarrow.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _with_one_dictionary(table: Any) -> Any:
+    """
+    Return a table of Arrow with one dictionary for each column of categories, which Parquet stores
+    once for a row group. Ordered ones stay.
+
+    Raises:
+        ArrowInvalid: there are more categories than their numbers reach, such as 127 of a byte.
     """
     import pyarrow  # noqa: PLC0415
 
     columns: list[Any] = []
     for chunks in table.columns:
-        kind = chunks.type
         column = chunks
-        if pyarrow.types.is_dictionary(kind) and not kind.ordered:
+        if _has_free_categories(column.type):
             column = chunks.combine_chunks()
-            if len(column.dictionary) > len(column):
-                own = column.dictionary_decode().dictionary_encode()
-                numbers = own.indices.cast(kind.index_type)
-                column = pyarrow.DictionaryArray.from_arrays(numbers, own.dictionary)
         columns.append(column)
     return pyarrow.Table.from_arrays(columns, schema=table.schema)
+
+
+def _has_free_categories(kind: Any) -> bool:
+    """Return whether a column has categories without an order."""
+    import pyarrow  # noqa: PLC0415
+
+    return pyarrow.types.is_dictionary(kind) and not kind.ordered
 
 
 class RecordWriter(DocumentWriter):

@@ -116,11 +116,6 @@ def _parts(batch: Any) -> Iterator[tuple[Any, int]]:
         start = stop
 
 
-def bytes_of(batch: Any) -> int:
-    """Return the bytes of a batch's rows, with the texts of categories and not their dictionary."""
-    return int(_row_bytes(batch).sum())
-
-
 def _row_bytes(batch: Any) -> NDArray[np.float64]:
     """
     Return the bytes of each row: of a category those of its text, else its share of the column.
