@@ -36,23 +36,43 @@ def main() -> None:
         _end_interrupted()
 
 
+class _ClosedStdin(io.FileIO):
+    """Stands in for a closed stdin: reading it says so, whoever does."""
+
+    def readinto(self, _buffer: Any) -> int:
+        raise _stdin_is_closed()
+
+    def readall(self) -> bytes:
+        raise _stdin_is_closed()
+
+
+def _stdin_is_closed() -> Exception:
+    from worker.errors import StopError  # noqa: PLC0415  # `import worker.__main__` stays cheap
+
+    return StopError("cannot read stdin: it is closed")
+
+
 def _open_missing() -> None:
     """
     Put something in the place of standard streams that are closed, as a supervisor may leave them.
 
     Otherwise Python has none, and the next file that is opened gets the number, so that a library
-    writes its warnings into it. Nothing can be read here, and of what is written only stderr's is
-    lost without an error.
+    writes its warnings into it. Reading stdin and writing to stdout are errors; what is written to
+    stderr is lost.
     """
-    for name, mode, flags in (
-        ("stdin", "r", os.O_WRONLY),
-        ("stdout", "w", os.O_RDONLY),
-        ("stderr", "w", os.O_WRONLY),
+    for name, flags in (
+        ("stdin", os.O_WRONLY),
+        ("stdout", os.O_RDONLY),
+        ("stderr", os.O_WRONLY),
     ):
         if getattr(sys, name) is None:
             number = os.open(os.devnull, flags)
             os.set_inheritable(number, True)  # as others are, for the processes that we start
-            stream: Any = os.fdopen(number, mode)
+            stream: Any
+            if name == "stdin":
+                stream = io.TextIOWrapper(io.BufferedReader(_ClosedStdin(number)))
+            else:
+                stream = os.fdopen(number, "w")
             stream.buffer.raw.name = f"<{name}>"  # as Python has it, for messages
             setattr(sys, name, stream)
 

@@ -398,18 +398,21 @@ def test_a_terminal_without_utf8_gets_question_marks(
 
 
 @pytest.mark.parametrize(
-    ("closed", "code", "said", "shown"),
+    ("arguments", "closed", "code", "said", "shown"),
     [
-        ("2>&-", 0, "", "bootstrap = "),
-        (">&-", 1, "neardup: cannot write: Bad file descriptor\n", ""),
-        ("<&-", 0, "", "bootstrap = "),
+        ("settings", "2>&-", 0, "", "bootstrap = "),
+        ("settings", ">&-", 1, "neardup: cannot write: Bad file descriptor\n", ""),
+        ("settings", "<&-", 0, "", "bootstrap = "),
+        ("dedup - --quiet", "<&-", 1, "neardup: cannot read stdin: it is closed\n", ""),
+        ("report -", "<&-", 1, "neardup: cannot read stdin: it is closed\n", ""),
+        ("find-all --input -", "<&-", 1, "neardup: cannot read stdin: it is closed\n", ""),
     ],
 )
 def test_a_process_may_be_started_without_its_standard_streams(
-    closed: str, code: int, said: str, shown: str
+    arguments: str, closed: str, code: int, said: str, shown: str
 ) -> None:
     """Only what a command needs is missed: in stderr's place, all of them ended without a word."""
-    command = shlex.join([sys.executable, "-m", "worker", "settings"])
+    command = shlex.join([sys.executable, "-m", "worker", *arguments.split()])
     done = subprocess.run(
         ["sh", "-c", f"{command} {closed}"], capture_output=True, text=True,
         env=plain_environment(), check=False,

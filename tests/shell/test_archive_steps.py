@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,41 @@ def test_a_reference_is_no_input_and_can_be_judged(tmp_path: Path) -> None:
     assert [path.name for path in output.iterdir()] == [".lock"]
     archive(output, "--reference", tmp_path / "known")
     assert "another run: the references differ (" in archive(output, code=1)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_of_which_nothing_can_be_judged_leaves_its_damage(tmp_path: Path) -> None:
+    """The error names the list. References are read before the inputs, which may take hours."""
+    write_pages(tmp_path / "in", 1, 12)
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text("[\n]\n")
+    output = tmp_path / "out"
+    places = output / "damage.jsonl"
+    said = archive(output, "--reference", wrong, code=1)
+    assert "no reference could be judged: 0 documents, 2 damaged records" in said
+    assert f"Each place is in {places}" in said
+    assert {path.name for path in output.iterdir()} == {".lock", "damage.jsonl"}
+    assert len(places.read_bytes().splitlines()) == 2, "those of the reference, and of no input"
+    archive(output)
+    listed = places.read_text()
+    assert "a.jsonl" in listed and "wrong.jsonl" not in listed
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_whose_folders_cannot_be_removed_stays_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run in its folder would take what is left for its own."""
+    write_pages(tmp_path / "in", 1, 12)
+    output = tmp_path / "out"
+    archive(output)
+    found = Run.load(output)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        found.remove()
+    assert (output / "run.json").exists() and (output / "done").exists()
+    found.remove()
+    assert not (output / "run.json").exists() and not (output / "done").exists()
 
 
 @pytest.mark.usefixtures("here")

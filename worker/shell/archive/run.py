@@ -241,13 +241,16 @@ class Run:
 
     def remove(self) -> None:
         """
-        Remove all files of a run of which nothing can be judged, so that its folder may have
-        another one. What identifies it goes last: until then, the same command goes on with it.
+        Remove all files of a run of which nothing can be judged, but for its list of damage, so
+        that its folder may have another one. What identifies it goes last, and stays while anything
+        else is left: until then, the same command goes on with it.
         """
-        for folder in ("done", "rows", "judge"):
-            shutil.rmtree(self.folder / folder, ignore_errors=True)
-        for name in ("rows.json", "damage.jsonl", "run.json"):
-            (self.folder / name).unlink(missing_ok=True)
+        folders = [self.folder / name for name in ("done", "rows", "judge")]
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        (self.folder / "rows.json").unlink(missing_ok=True)
+        if not any(folder.exists() for folder in folders):
+            (self.folder / "run.json").unlink(missing_ok=True)
 
     def path(self, folder: str, name: str) -> Path:
         """Return the path of one of the run's files; its folder is there then."""
@@ -565,8 +568,10 @@ def begin(  # what the command was given
             check_limit(run)
             run.write()
     else:
+        # A run of which nothing could be judged has left its list of damage.
         if folder.exists() and any(
-            not path.name.endswith(".part") and path.name != ".lock" for path in folder.iterdir()
+            not path.name.endswith(".part") and path.name not in (".lock", "damage.jsonl")
+            for path in folder.iterdir()
         ):
             raise StopError(
                 f"{folder} is not empty, and no run of `neardup archive`: name another --output"

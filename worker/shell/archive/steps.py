@@ -59,27 +59,45 @@ def make_all_rows(run: Run, engine: Engine, tell: Tell) -> None:
     """
     Make the rows of all inputs, and write the list of damage. `tell` gets the progress, in bytes.
 
+    References come first: where none can be judged, no time goes into the inputs.
+
     Raises:
         StopError: no document of the inputs, or none of the references, can be judged. The run is
-            removed, so that its folder may have another one.
+            removed, so that its folder may have another one; the list of damage stays.
     """
     sizes = [one.size or 0 for one in run.inputs]
-    _run("rows", make_rows, run, engine, sizes, tell)
+    if run.references:
+        _run("rows", make_rows, run, engine, sizes, tell, stop=run.references)
+        _check_judged(run, _tallies(run)[0], "no reference")
+    _run("rows", make_rows, run, engine, sizes, tell, begin=run.references)
+    _check_judged(run, _tallies(run)[1])
     counts = [result["documents"] for result in run.results("rows")]
     with written(run.folder / "rows.json") as stream:
         stream.write(orjson.dumps(counts))
-    with written(run.folder / "damage.jsonl") as stream:
-        for path in sorted((run.folder / "rows").glob("*.jsonl")):
-            with path.open("rb") as lines:
-                shutil.copyfileobj(lines, stream)
-    references, inputs = _tallies(run)
+    _write_damage(run)
+
+
+def _check_judged(run: Run, tally: InputTally, what: str = "nothing") -> None:
+    """Remove a run and raise StopError if no document can be judged; `what` is its name there."""
     try:
-        if run.references:
-            references.check_judged("no reference")
-        inputs.check_judged()
-    except StopError:
+        tally.check_judged(what)
+    except StopError as error:
+        damage = _write_damage(run)
         run.remove()
+        if damage.stat().st_size:
+            raise StopError(f"{error}. Each place is in {damage}") from None
+        damage.unlink()
         raise
+
+
+def _write_damage(run: Run) -> Path:
+    """Write the list of damage of all rows that there are, and return its path."""
+    path = run.folder / "damage.jsonl"
+    with written(path) as stream:
+        for part in sorted((run.folder / "rows").glob("*.jsonl")):
+            with part.open("rb") as lines:
+                shutil.copyfileobj(lines, stream)
+    return path
 
 
 def _tallies(run: Run) -> tuple[InputTally, InputTally]:

@@ -73,6 +73,8 @@ class DigestedInput:
         try:
             while self.read(_READ_BYTES):
                 pass
+        except StopError:
+            raise
         except Exception as error:  # of a disk, or of a network in its own words
             raise StopError(f"cannot read {shown_name(self.name)} to its end: {error}") from error
         return FileDigest(place_name(self.name), self.size, self.digest())

@@ -86,7 +86,8 @@ _PACKINGS = (
 _START_BYTES = 10  # the longest magic number
 
 
-# What is not unpacked, and how it begins. A name that says what is in it would have it read.
+# What is not unpacked, and how it begins. Without this, a.jsonl.tar would be read as JSON lines
+# because of its name.
 _UNREAD = {
     b"\x04\x22\x4d\x18": "compressed by lz4",
     b"\xff\x06\0\0sNaPpY": "compressed by snappy",
@@ -365,9 +366,9 @@ def _parts(stream: BinaryIO, on_read: Callable[[int], None]) -> Iterator[Piece]:
     while True:
         try:
             data = stream.read(_READ_BYTES)
-        except (
-            Exception
-        ) as error:  # of a disk, or of a network in its own words: what is behind has not been seen
+        except StopError:
+            raise
+        except Exception as error:  # of a disk, or of a network: what is behind has not been seen
             name = getattr(stream, "path", None) or getattr(stream, "name", "a file")
             raise StopError(
                 f"cannot read {name} to its end: {error or type(error).__name__}"
@@ -459,8 +460,8 @@ def _skippable_frame(source: Segment) -> tuple[bytes, bool]:
 
 def _dictionary(offset: int, content: bytes) -> tuple[Callable[[], Any], list[Piece]]:
     """
-    Return what begins a member with the dictionary of a .warc.zst file, which may itself be
-    compressed; or, without it, and the problem with it.
+    Return a factory of decompressors with the dictionary of a .warc.zst file, which may itself be
+    compressed, and no problem; or one without it, and the problem.
     """
     if content.startswith(_ZSTD):
         plain = bytearray()
