@@ -17,7 +17,8 @@ import neardup
 
 def main(target: Path, *files: str) -> None:
     state = target.with_name(f"{target.name}.ndsnap")
-    part = target.with_name(f"{target.name}.part")  # a run that is broken off adds nothing
+    # A run that is broken off while documents are judged adds nothing.
+    part = target.with_name(f"{target.name}.part")
     found = neardup.Deduplicator.load(state) if state.exists() else neardup.Deduplicator()
     crawl = neardup.CrawlFiles(
         files, lambda damaged: print(f"damaged: {damaged.place}: {damaged.reason}")

@@ -26,6 +26,7 @@ from pyarrow import parquet
 
 from tests.cli.program import ARTICLE, OTHER
 from worker.errors import StopError
+from worker.shell.files import frames
 from worker.shell.files.archives import Record
 from worker.shell.files.archives import columns as rules
 from worker.shell.files.archives.columns import LEGAL, UTC_SAID, field_value, type_of
@@ -468,6 +469,19 @@ def test_an_index_with_a_name_is_read_as_a_column() -> None:
     assert verdicts_of(named, id_column="key")["doc_id"] == ids
     both = pandas.DataFrame({"text": TEXTS, "doc_id": ids}, pandas.Index([1, 2, 3], name="doc_id"))
     assert verdicts_of(both)["doc_id"] == ids
+    twice = pandas.MultiIndex.from_arrays([ids, ids], names=["doc_id", "doc_id"])
+    with pytest.raises(TypeError, match="a frame has one column of a name, got doc_id, doc_id"):
+        verdicts_of(texts.set_index(twice))
+
+
+def test_an_index_that_is_read_costs_no_copy_of_the_frame() -> None:
+    """Columns that are not read may be most of it."""
+    texts = pandas.DataFrame({"text": TEXTS, "other": [1.0, 2.0, 3.0]})
+    frame = texts.set_index(pandas.Index(["a", "b", "c"], name="doc_id"))
+    found = frames._with_levels(frame, ColumnNames(), None)
+    assert found["doc_id"].to_list() == ["a", "b", "c"]
+    assert np.shares_memory(found["other"].to_numpy(), frame["other"].to_numpy())
+    assert list(frame.columns) == ["text", "other"]
 
 
 def test_a_zone_with_seconds_is_read_exactly() -> None:

@@ -36,7 +36,7 @@ def read_answers(
     Args:
         tell: gets a sentence about files in a folder that are left out, unless `quiet`.
     Raises:
-        StopError: there is none.
+        StopError: there is no verdict.
     """
     answers = _answers_from(verdicts, settings, tell_nobody if quiet else tell, quiet=quiet)
     first = next(answers, None)

@@ -99,7 +99,7 @@ def explain_command(
         if os.path.isfile(doc_id):  # noqa: PTH113  # a long URL is no path: False, not an error
             typer.echo(printable(f"{doc_id} {TAKEN_FOR_A_NAME}"), err=True)
         await_cluster(settings)
-    tell = cache(notice)  # they are read twice
+    tell = cache(notice)  # the verdicts are read twice; say it once
     explanation = explain(
         lambda: (one.answer for one in read_answers(verdicts, settings, tell, quiet=quiet)),
         doc_id,

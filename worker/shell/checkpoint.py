@@ -440,8 +440,9 @@ def _put_aside(path: Path) -> None:
 
 def snapshots(folder: Path) -> list[Path]:
     """
-    Return the snapshots of a folder, newest first. A copy under a name of its own is none: by its
-    name it would be the newest for ever, or the oldest, which is removed.
+    Return the snapshots of a folder, newest first. A copy under a name like snapshot-monday is
+    not taken for a snapshot: by its name it would be the newest for ever, or the oldest, which is
+    removed.
     """
     return sorted(folder.glob(f"snapshot-{'[0-9]' * 20}{SUFFIX}"), reverse=True)
 

@@ -72,7 +72,7 @@ ANSWERS = 1 << 16  # answers in a file; the last batch may exceed it
 # Rows between two snapshots, at least. They are also at least half of the originals, so all earlier
 # snapshots together are at most twice as large as the last one.
 SNAPSHOT_ROWS_MIN = 1 << 21
-# Records are judged together that have so many rows; the last one may exceed it.
+# Records are judged in one call until they have so many rows; the last one may exceed it.
 ROWS_TOGETHER = TOGETHER_ROWS
 ROWS_STOP = 1 << 32  # rows of originals have 32 bits
 _ANY = archives.Record("", 0, None, b"")  # the place of a judged document, which is never shown

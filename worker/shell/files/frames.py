@@ -103,16 +103,24 @@ def rows_of(
 def _with_levels(frame: Any, columns: ColumnNames, score_column: str | None) -> Any:
     """
     Return a frame of pandas with the levels of its index as columns that have the name of one that
-    is read.
+    is read. Other columns are not copied; a name that two levels have is there twice.
     """
     if _library_of(frame) != "pandas" or not hasattr(frame, "columns"):
         return frame
     names = list(getattr(getattr(frame, "index", None), "names", ()))
     wanted = _wanted(names, columns, score_column)
-    levels = [
-        name for name in names if name is not None and name in wanted and name not in frame.columns
+    numbers = [
+        number
+        for number, name in enumerate(names)
+        if name is not None and name in wanted and name not in frame.columns
     ]
-    return frame.reset_index(levels) if levels else frame
+    if not numbers:
+        return frame
+    found = frame.copy(deep=False)
+    for place, number in enumerate(numbers):
+        values = frame.index.get_level_values(number)
+        found.insert(place, names[number], values, allow_duplicates=True)
+    return found
 
 
 def _types_of(frame: Any, names: list[Any]) -> dict[Any, tuple[Any, str | None]]:

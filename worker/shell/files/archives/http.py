@@ -277,7 +277,8 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
     Undo one content encoding.
 
     A body that does not begin like the encoding, or is markup, was never encoded. Some servers name
-    one encoding and send another: gzip and zstd are known by how they begin. "deflate" may be raw.
+    one encoding and send another: gzip and zstd are known by how they begin, under the names gzip,
+    x-gzip, deflate, br and zstd. "deflate" may be raw.
     """
     is_marked = body.startswith((_GZIP, _ZSTD))
     if is_marked and encoding in ("gzip", "x-gzip", "deflate", "zstd"):

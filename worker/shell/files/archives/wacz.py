@@ -24,7 +24,7 @@ _SUFFIXES = (".warc", ".arc", ".wet")
 _PACKED = ("", ".gz", ".zst")
 _NAMES = tuple(suffix + packed for suffix in _SUFFIXES for packed in _PACKED)
 _FOLDER = "archive/"  # of a WACZ, with its archives
-# Names that archives have, too, but not those that are read here.
+# Endings of archives that are not read inside a zip.
 _OTHER_NAMES = (".wacz", *(f"{suffix}{end}" for suffix in _SUFFIXES for end in (".bz2", ".xz")))
 # The library holds the whole index in memory, some ten times as large.
 _INDEX_BYTES_MAX = 16 << 20
@@ -137,7 +137,7 @@ def members(
             if _is_unread(info.filename):
                 reason = (
                     f"it is not read, because it ends in none of {', '.join(_NAMES)}: unpack it, "
-                    f"and name the file"
+                    "and name the file"
                 )
                 yield ZipProblem(info.filename, info.header_offset, reason)
         total = sum(info.file_size for info in archives)

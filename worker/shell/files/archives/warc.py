@@ -261,7 +261,8 @@ def _length(digits: str, name: str) -> int:
 def _rough_date(text: str) -> datetime | None:
     """
     Return a date that is less precise than to the minute, which WARC 1.1 allows, or has no zone: it
-    is UTC, as everywhere. None: it is none.
+    is UTC, as everywhere. Also a full date that the parser of records has refused. None if it is no
+    date.
 
     >>> _rough_date("2024-05").isoformat(), _rough_date("May 2024")
     ('2024-05-01T00:00:00+00:00', None)
