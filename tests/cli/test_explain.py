@@ -583,7 +583,9 @@ def test_what_is_not_compared_says_so(tmp_path: Path, pair: list[str]) -> None:
     assert "no text to compare" in refused("compare", tmp_path / "image", pair[0])
     for head, kind in (("WARC/1.1\r\n", "WARC"), ("filedesc://a.arc", "ARC")):
         (tmp_path / "archive").write_text(f"{head}{texts['few']}")
-        assert f"is {kind}, and one document" in refused("compare", pair[0], tmp_path / "archive")
+        assert f"is an archive ({kind}); `compare`" in refused(
+            "compare", pair[0], tmp_path / "archive"
+        )
     assert "named twice" in refused("compare", "-", "/dev/stdin")
 
 

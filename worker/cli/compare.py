@@ -74,8 +74,8 @@ def _text(name: str, settings: Settings) -> ReadText:
         kind = format_of_start(str(STDIN), stream.peek(START_BYTES))  # the name says nothing here
         if kind in (ARC, WARC):
             raise StopError(
-                f"{shown_input(name)} is a {kind.name} archive; `compare` needs one document per "
-                "file: extract it, or judge the archive with `dedup` and see `explain`"
+                f"{shown_input(name)} is an archive ({kind.name}); `compare` needs one document "
+                "per file: extract it, or judge the archive with `dedup` and see `explain`"
             )
         body = stream.read()
     document = Document(name, name, 0, BodyKind.BYTES, body)
