@@ -144,20 +144,20 @@ _NUMBERS = re.compile(r"([0-9]{1,3})x([0-9]{1,3})x([0-9]{1,3})")
 # and no more time. "large" finds more than its predecessor, "huge" more if words were replaced and
 # fewer if blocks were (`results/rules.md`).
 SIZES = (
-    Size("small", SearchRules(), 20_000_000, 0.9984, ((10_000_000, 27.7), (30_000_000, 72.0))),
+    Size("small", SearchRules(), 20_000_000, 0.9984, ((10_000_000, 11.5), (30_000_000, 29.2))),
     Size(
         "large",
         SearchRules(blocks=3, block_bits=19, patterns=128),
         50_000_000,
         0.9969,
-        ((30_000_000, 28.3), (100_000_000, 81.0)),
+        ((30_000_000, 11.9), (100_000_000, 31.2)),
     ),
     Size(
         "huge",
         SearchRules(blocks=3, block_bits=21, patterns=128),
         100_000_000,
         0.9953,
-        ((30_000_000, 27.1), (100_000_000, 52.4)),
+        ((30_000_000, 8.6), (100_000_000, 22.4)),
     ),
 )
 # For more than anybody has measured: the cost stays flat, but fewer copies are found.
