@@ -31,6 +31,7 @@ NO_BOXES = n.set_of(
     "article main body html h1 h2 h3 h4 h5 h6 table tbody thead tfoot tr td th dt span"
 )
 ALIKE = n.ALIKE | n.NEGATIVE | n.SURE
+WORD = re.compile(rb"[a-z\x80-\xff]+")
 ELSEWHERE = n.HIDDEN | n.IN_NAV | n.IN_ASIDE | n.IN_FOOTER | n.SURE
 
 
@@ -44,7 +45,7 @@ def mark_terms(page: Page) -> None:
     heads = [b for b in range(heading + 1, len(page.blocks)) if heads_terms(page, b)]
     for b in heads[:16]:
         box = box_of_terms(page, b)
-        if box:
+        if box and (terms_in(page, b) == n.TERMS or may_offer(page, b, box, heading)):
             page.nodes[box][OWN] |= terms_in(page, b)
     wanted = n.OFFER | n.TERMS if has_price(page, heading) else n.OFFER
     boxes = [k for k in page.rows if page.nodes[k][OWN] & wanted and is_box(page, k, heading)]
@@ -60,7 +61,8 @@ def mark_terms(page: Page) -> None:
         for b in others
         if terms and heading < b < terms[0] and not is_link(page, b)
     )
-    if before < 40 or prose_of(page, others) > 2_000:
+    long = sum(page.blocks[b][LENGTH] for b in terms) > 2_000
+    if before < 40 or prose_of(page, others) > 2_000 or long:
         return
     for k in inside:
         page.nodes[k][ABOVE] |= ALIKE
@@ -86,20 +88,43 @@ def is_page_heading(page: Page, b: int) -> bool:
     return is_heading and not is_link(page, b) and (level_of(page, b) == 0 or names_page)
 
 
+def may_offer(page: Page, b: int, box: int, heading: int) -> bool:
+    """Whether no other heading behind the page's has the level of a box's, and none of its names."""
+    level = level_of(page, b)
+    others = [
+        other
+        for other in range(heading + 1, len(page.blocks))
+        if other not in of(page, box)
+        and not page.above(page.blocks[other][NODE], ELSEWHERE)
+        and not is_link(page, other)
+    ]
+    is_alone = all(level_of(page, other) != level for other in others)
+    return level < 6 and is_alone and not page.nodes[box][OWN] & n.POSITIVE
+
+
 def has_price(page: Page, heading: int) -> bool:
-    """Whether one of the sixteen blocks behind a heading is a short line with a digit."""
-    return any(
-        size < 40 and grade != "prose" and re.search(rb"[0-9]", page.out[start:end])
-        for (start, end, *_, size), grade in list(zip(page.blocks, page.grades, strict=True))[
-            heading + 1 : heading + 17
-        ]
-    )
+    """Whether one of the sixteen blocks behind a heading, before all boxes, is a price."""
+    flags = n.OFFER | n.TERMS
+    boxes = [k for k in page.rows if page.nodes[k][OWN] & flags and is_box(page, k, heading)]
+    stop = min([heading + 17, *(of(page, k)[0] for k in boxes)])
+    return any(is_price(page, b) for b in range(heading + 1, min(stop, len(page.blocks))))
+
+
+def is_price(page: Page, b: int) -> bool:
+    """Whether a short line is an amount, or has a digit and a currency."""
+    start, end, size = (page.blocks[b][at] for at in (START, END, SIZE))
+    text = page.out[start:end]
+    words = {word.decode("utf-8", "replace") for word in re.findall(WORD, text.lower())}
+    is_money = re.search("[$¢-¥₠-₿]", text.decode()) or words & n.CURRENCIES.keys()
+    is_amount = re.fullmatch(rb"[0-9]{1,6}[.,][0-9]{2}", text)
+    short = size < 40 and page.grades[b] != "prose"
+    return short and bool(is_amount or (is_money and re.search(rb"[0-9]", text)))
 
 
 def terms_in(page: Page, b: int) -> int:
     """The flags of the first word of a block that is one of terms or offers; 0 if none is."""
     text = page.out[page.blocks[b][START] : page.blocks[b][END]].lower()
-    words = re.findall(rb"[a-z\x80-\xff]+", text)
+    words = re.findall(WORD, text)
     found = [n.TERM_WORDS.get(word.decode("utf-8", "replace"), 0) for word in words]
     return next(filter(None, found), 0)
 

@@ -52,7 +52,7 @@ def sentences(writer: Writer, count: int) -> str:
 @pytest.mark.parametrize("name", BOXES)
 @pytest.mark.parametrize("language", HEADINGS)
 def test_terms_of_a_shop_are_no_text_of_its_products(language: str, name: str, shop: str) -> None:
-    """However long they are: two products with the same terms differ, and two shops' copies do not."""
+    """Two products with the same terms differ, and two shops' copies do not."""
     seed = random.randrange(1 << 32)
     dice = random.Random(seed)
     product = Writer(language, f"{seed} product")
@@ -67,7 +67,7 @@ def test_terms_of_a_shop_are_no_text_of_its_products(language: str, name: str, s
     for number in range(2):
         writer = Writer(language, f"{seed} shop {number}")
         boxes = "".join(
-            BOXES[name].format(h=heading, t=f"<p>{sentences(writer, 6)}</p>" * 2)
+            BOXES[name].format(h=heading, t=f"<p>{sentences(writer, 3)}</p>" * 2)
             for heading in HEADINGS[language][:2]
         )
         page = SHOPS[shop].format(n=title, d=description, b=boxes)
@@ -100,13 +100,29 @@ KEPT = {
     "no price": f"<main><h1>Norway</h1>{OWN}{BOX}</main>",
     "no heading": f"<main>{PRICE}{OWN}{BOX}</main>",
     "nothing before them": f"<main><h1>A hat</h1>{PRICE}{BOX}</main>",
-    "before the heading": f"<div>{BOX}<h1>A hat</h1>{PRICE}</div>",
+    "before the heading": f"<div>{BOX}{BOX}<h1>A hat</h1>{PRICE}{OWN}</div>",
     "long pages": f"<main><h1>A hat</h1>{PRICE}{OWN * 40}{BOX}</main>",
     "sections side by side": f"<main><h1>A hat</h1>{PRICE}{OWN}{BOX[9:-10]}{BOX[9:-10]}</main>",
     "another section in the box": f"<main><h1>A hat</h1>{PRICE}{OWN}"
     f"{BOX.replace('</section>', '<h2>Sizes</h2><p>All heads.</p></section>')}</main>",
     "a box called paywall": f"<main><h1>A hat</h1>{OWN}<div class=paywall><p>{TERMS}</p></div></main>",
-    "the body's class": f"<body class=shipping><main><h1>A hat</h1>{PRICE}{OWN}<p>{TERMS}</p></main>",
+    "the main part's class": f"<h1>A hat</h1>{PRICE}{OWN}<main class=shipping><p>{TERMS}</p></main>",
+    "a cell's class": f"<h1>A hat</h1>{PRICE}{OWN}<table><tr><td class=shipping><p>{TERMS}</p></table>",
+    "a date": f"<main><h1>A new pupil</h1><p>12.05.2024</p>{OWN}{BOX}</main>",
+    "a version": f"<main><h1>A library</h1><p>v2.31</p>{OWN}<section id=payment>{BOX[9:]}</main>",
+    "days in the box": f"<main><h1>A hat</h1>{OWN}<section>{BOX[9:-10]}<p>3-5 days, $4</p></section>",
+    "an article whose body begins with such a heading": f"<h1>Films</h1>{PRICE}{OWN}<div class=c-7>"
+    f"<h2>How payment is made</h2><p>{TERMS * 6}</p></div>",
+    "the same of subscribers": f"<h1>Films</h1>{OWN}<div class=c-7>"
+    f"<h2>Why subscribers leave</h2><p>{TERMS * 6}</p></div>",
+    "the same in a body's class": f"<h1>Films</h1>{OWN}<div class=content>"
+    f"<h2>Why subscribers leave</h2><p>{TERMS}</p></div>",
+    "a manual in sections": f"<main><h1>Topics</h1>{OWN}<section><h2>Subscribing to a topic</h2>"
+    f"<p>{TERMS}</p></section><section><h2>Names</h2>{OWN}</section></main>",
+    "two sections on subscriptions": f"<main><h1>Topics</h1>{OWN}<section><h2>Subscriptions</h2>"
+    f"<p>{TERMS}</p></section><section><h2>Subscribers</h2>{OWN}</section></main>",
+    "an answer": f"<main><h1>Topics</h1>{OWN}<details open><summary>Subscriptions</summary>{TERMS}",
+    "a birth": f"<main><h1>A baby</h1>{PRICE}{OWN}<section><h2>Delivery at home</h2><p>{TERMS}</p>",
 }
 
 
@@ -116,6 +132,24 @@ def test_other_pages_keep_what_they_say_of_them(name: str) -> None:
     assert TERMS.strip() in text(KEPT[name])
 
 
+@pytest.mark.parametrize(
+    "price", ["12.50", "1,50", "$5", "5 €", "12,50\xa0€*", "CHF 12.–", "12.800円", "from 12 руб."]
+)
+def test_a_price_marks_a_shop(price: str) -> None:
+    """In any currency that is known, or as an amount alone."""
+    page = f"<main><h1>A hat</h1><p>{price}</p>{OWN}{BOX}</main>"
+    assert TERMS.strip() not in text(page)
+    assert "Galway" in text(page)
+
+
+@pytest.mark.parametrize("line", ["3 days", "12.05.2024", "v1.20", "5 min read", "1.2.30", "€", ""])
+def test_other_lines_are_no_price(line: str) -> None:
+    """A date, a version, a number of minutes."""
+    page = f"<main><h1>A hat</h1><p>{line}</p>{OWN}{BOX}</main>"
+    assert TERMS.strip() in text(page)
+
+
+PRICES = ("12.50", "3 days", "12.05.2024", "$", "12,50 Евро", "3 руб.", "￥800")
 LINES = (
     "Shipping", "Payment & more", "Subscribe now", "12.50", "3 days", "A hat of wool", "Доставка",
     TERMS[:86], TERMS, TERMS * 5, "<a href=/>Delivery</a>", "The ferry is late",
@@ -147,6 +181,7 @@ def test_terms_are_marked_by_their_definition() -> None:
     counts = np.zeros(2, np.int64)
     for _ in range(10 * EXAMPLES):
         head = dice.choice(["", "<h1>A hat of wool</h1>", "<h2>The ferry is late</h2>"])
+        head += dice.choice(["", f"<p>{dice.choice(PRICES)}</p>{OWN}"])
         page = head + "".join(random_page(dice) for _ in range(dice.randrange(1, 5)))
         if dice.random() < 0.5:
             page = f"<title>The ferry is late - Courier</title>{page}"

@@ -50,7 +50,7 @@ SHELLS = {
 }
 SENTENCE = "The ferry was late again on Monday, and nobody on the quay could say why it was so. "
 STORY = [SENTENCE * 2 + f"Day {k}." for k in range(6)]
-STATE = json.dumps({"page": {"blocks": [{"text": text} for text in STORY]}})
+STATE = json.dumps({"page": {"blocks": [{"text": text} for text in STORY * 10]}})
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -112,12 +112,28 @@ def test_a_page_with_a_text_of_its_own_keeps_it(name: str) -> None:
 def test_a_page_that_is_made_of_its_state_keeps_its_text() -> None:
     """The state holds what is shown, so the rest of it is shown elsewhere, or on all pages."""
     own = "The tram was late as well, but three of us knew the reason: snow."
-    state = json.dumps({"words": STORY, "page": {"text": own}})
-    page = f"<div><p>{own}</p></div><script type=application/json>{state}</script>"
-    assert extract_pages([page]).text(0) == own
+    told = own.replace("tram", "<a href='/t'>tram</a>").replace("late", "late&nbsp;&amp;\n")
+    accented = own.replace("e", "é")
+    for shown, text, is_ascii in ((own, own, True), (own, told, False), (accented, accented, True)):
+        state = json.dumps({"words": STORY, "page": {"text": text}}, ensure_ascii=is_ascii)
+        for script in (state, f"window.s = JSON.parse({json.dumps(state)})"):
+            page = f"<div><p>{shown}</p></div><script>{script}</script>"
+            assert extract_pages([page]).text(0) == shown
 
 
-NOTICE = "You need to enable JavaScript to run this app."
+def test_many_messages_stay_apart() -> None:
+    """A site has hundreds of them, and none is longer than its own sentence."""
+    words = {f"message{k}": f"{SENTENCE}{k}" for k in range(300)}
+    page = "<div id=root><p>We are loading the page.</p></div><script>{}</script>"
+    states = [json.dumps({"words": words, "page": {"text": text}}) for text in ("", STORY)]
+    found = extract_pages([page.format(state) for state in states])
+    assert found.text(0) == "We are loading the page."
+    assert found.text(1).split() == " ".join(STORY).split()
+
+
+NOTICE = (
+    "You need to enable JavaScript to run this app, as its pages are made in your own browser here."
+)
 DESCRIPTION = (
     "How the ferry came to be late on Monday, told by those who waited &amp; saw it come in."
 )
@@ -135,6 +151,22 @@ def test_a_description_joins_a_notice(meta: str) -> None:
     page = f"<title>Late</title>{head}<div id=root></div><p>{NOTICE}</p>"
     packed = extract_pages([page, "<p>Next."], fields=("text", "body", "headings"))
     assert [packed.text(k) for k in range(4)] == [f"{NOTICE}\n{TOLD}"] * 2 + ["", "Next."]
+
+
+@pytest.mark.parametrize("notice", ["Wait a moment, please.", NOTICE, "请稍候，页面正在加载。" * 3])
+@pytest.mark.parametrize(
+    "sentence", [SENTENCE, "渡船又晚点了，码头上没有人知道为什么。", "Паром снова опоздал. "]
+)
+def test_a_description_is_no_longer_than_what_it_joins(notice: str, sentence: str) -> None:
+    """A site may have one for all its pages, so it must not be most of the text."""
+    page = f'<meta name=description content="{sentence * 20}"><p>{notice}</p>'
+    shown, added = extract_pages([page]).text(0).split("\n")
+    weights = [
+        sum(3 if c >= "\u4e00" else 1 for c in text if c not in " ") for text in (notice, added)
+    ]
+    assert shown == notice
+    assert (sentence * 20).startswith(added)
+    assert 40 <= weights[1] <= max(weights[0], 80) * 1.1
 
 
 @pytest.mark.parametrize(

@@ -31,15 +31,21 @@ def text_of_state(script: bytes) -> bytes:
 
 def prose_of(data: bytes) -> bytes:
     """The strings that are prose behind the key with most of it, each behind a line break."""
-    slot = 0
-    found: list[list[bytes]] = [[] for _ in range(64)]
+    key: bytes | None = None
+    longest: list[bytes] = []
+    found: dict[bytes | None, list[bytes]] = {}
     for string, is_key in strings_of(data):
         if is_key:
-            slot = n.name_hash(string.decode()) % 64
+            key = string
         elif len(string) >= 80 and is_prose(string):
-            found[slot].append(string)
-    longest = max(found, key=lambda strings: sum(len(string) + 1 for string in strings))
+            found.setdefault(key, []).append(string)
+            longest = max(longest, found[key], key=size_of)
     return b"".join(b"\n" + decoded(string) for string in longest)
+
+
+def size_of(strings: list[bytes]) -> int:
+    """The bytes of strings, each with a quotation mark."""
+    return sum(len(string) + 1 for string in strings)
 
 
 def strings_of(data: bytes) -> list[tuple[bytes, bool]]:

@@ -185,7 +185,7 @@ def put_text(array: Any, end: Any, out: Any, at: Any) -> Any:
             may_end = after > 0
             i = max(i, after)
         else:
-            after, divides = _behind_tag(text, i, end)
+            after, divides = behind_tag(text, i, end)
             if divides:
                 at = put_bytes(out, at, _PARAGRAPH)
             elif after == i:
@@ -209,7 +209,7 @@ def _behind_comment(text: Any, i: Any, end: Any) -> Any:
 
 
 @fused
-def _behind_tag(text: Any, begin: Any, end: Any) -> Any:
+def behind_tag(text: Any, begin: Any, end: Any) -> Any:
     """
     Return where a tag ends that begins here, and whether it divides blocks; where it begins if it
     is none. A tag has a name, and no "<" before its ">".

@@ -74,10 +74,17 @@ from worker.core.pages.skeleton import (
     OUT_AT,
     REFERENCES_AT,
     TITLE_SIZE,
+    measured,
     with_rows,
 )
 from worker.core.pages.titles import repeats_title
-from worker.core.pages.told import find_told, put_description, state_text
+from worker.core.pages.told import (
+    find_told,
+    is_letter,
+    letters_of_state,
+    put_description,
+    state_text,
+)
 
 SHOWN_MAX = 400  # letters of main text: a page that shows more needs no other
 NOTICE_MAX = 150  # ... and one that shows as many is hardly a page
@@ -91,9 +98,10 @@ LETTERS_MAX = 3  # letters that a byte can count as: a character of Chinese has 
 OWN = 2  # the first container that is embedded: before it are the page and the article around it
 KINDS = 4
 DATA, NOSCRIPT, FRAME, STATE = range(KINDS)
-SAMPLE = 64  # bytes of what the page shows that are looked for in a state
+SAMPLE = 64  # bytes of letters that the page shows, which are looked for in a state
 WORD = 8  # bytes that are compared at once
-DESCRIPTION_MIN = 80  # bytes: a shorter one is no sentence
+CHARACTER_BYTES = 3  # of a character of Chinese, and of other scripts without spaces
+DESCRIPTION_MIN = 80  # bytes: a shorter one is no sentence; letters that are added in any case
 
 _ARTICLE = np.frombuffer(b"<article>", np.uint8)
 _ARTICLE_END = np.frombuffer(b"</article>", np.uint8)
@@ -158,7 +166,7 @@ def read_embedded(
     if was_scanned:
         scan_and_select(data, begin, end, room, is_xml, title)
     if is_told and 0 < shown <= NOTICE_MAX:
-        size = _add_description(data, spans[2 * KINDS], spans[2 * KINDS + 1], room, size)
+        size = _add_description(data, spans[2 * KINDS], spans[2 * KINDS + 1], room, size, shown)
     return has_all, size, room
 
 
@@ -194,46 +202,88 @@ def _shows_notice(room: Any, shown: Any) -> Any:
     return True
 
 
-@fused
+@apart_allocating
 def _holds_shown(room: Any, data: Any, begin: Any, end: Any) -> Any:
     """
-    Return whether a state holds what the page shows, by the first bytes of its longest block: then
-    the page is made of it already, and the rest is what the site says elsewhere.
+    Return whether a state holds what the page shows, by the first letters of its longest block:
+    then the page is made of it already, and the rest is what the site says elsewhere.
+
+    Letters and digits alone are compared: between them the state has escapes and markup.
     """
     start = np.int64(0)
-    size = np.int64(0)
+    stop = np.int64(0)
     for b in range(room.state[BLOCKS]):
-        if counts(room.blocks, b) and room.blocks[b, B_BYTES] > size:
+        if counts(room.blocks, b) and room.blocks[b, B_BYTES] > stop - start:
             start = room.blocks[b, B_START]
-            size = room.blocks[b, B_BYTES]
-    size = min(size, np.int64(SAMPLE))
-    if size < WORD:
-        return False
+            stop = room.blocks[b, B_END]
+    sample = np.zeros(SAMPLE + SLACK, np.uint8)
+    size = np.int64(0)
+    while start < stop and size < SAMPLE:
+        if is_letter(room.out, start):
+            sample[size] = byte_at(room.out, start)
+            size += 1
+        start += 1
     last = size - WORD
-    for i in range(begin, end - size + 1):
+    if last < 0 or begin >= end:
+        return False
+    page = np.int64(data.ctypes.data)
+    letters, letters_end = letters_of_state(page, begin, end, room.state[REFERENCES_AT])
+    for i in range(letters_end - size + 1):
         k = np.int64(0)
-        while k < last and load64(data, i + k) == load64(room.out, start + k):
+        while k < last and load64(letters, i + k) == load64(sample, k):
             k += WORD
-        if k >= last and load64(data, i + last) == load64(room.out, start + last):
+        if k >= last and load64(letters, i + last) == load64(sample, last):
             return True
     return False
 
 
 @fused
-def _add_description(data: Any, begin: Any, end: Any, room: Any, size: Any) -> Any:
-    """Add a description as the last block. Returns how many bytes of text `out` has."""
+def _add_description(data: Any, begin: Any, end: Any, room: Any, size: Any, shown: Any) -> Any:
+    """
+    Add a description as the last block, or as many of its words as have the letters that the page
+    shows, or DESCRIPTION_MIN: with more, what a site says on all its pages would be most of a text.
+    Returns how many bytes of text `out` has.
+    """
     b = room.state[BLOCKS]
     if end - begin < DESCRIPTION_MIN or b >= room.blocks.shape[0]:
         return size
     page = np.int64(data.ctypes.data)
     stop = put_description(page, begin, end, room.state[OUT_AT], size, room.state[REFERENCES_AT])
+    most = max(shown, np.int64(DESCRIPTION_MIN))
+    if measured(room.out, size, stop)[0] > most:
+        stop = _words_within(room.out, size, stop, most)
     room.blocks[b, :] = 0
     room.blocks[b, B_START] = size
     room.blocks[b, B_END] = stop
     room.blocks[b, B_BYTES] = stop - size
-    room.blocks[b, B_LENGTH] = stop - size
+    room.blocks[b, B_LENGTH] = measured(room.out, size, stop)[0]
     room.blocks[b, B_KEEP] = KEPT
     room.state[BLOCKS] = b + 1
+    return stop
+
+
+@fused
+def _words_within(out: Any, begin: Any, end: Any, most: Any) -> Any:
+    """
+    Return where the words end that have at most so many letters: at a space, or, in scripts without
+    spaces, at a character.
+    """
+    stop = begin
+    i = begin
+    length = np.int64(0)
+    while i < end:
+        after = i + 1
+        while after < end and byte_at(out, after) & 0xC0 == 0x80:
+            after += 1
+        length += measured(out, i, after)[0]
+        if length > most:
+            break
+        is_heavy = after - i == CHARACTER_BYTES
+        if byte_at(out, i) == 32:
+            stop = i
+        elif is_heavy:
+            stop = after
+        i = after
     return stop
 
 

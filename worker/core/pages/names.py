@@ -1,7 +1,7 @@
 """
 The names that matter in a page's markup (elements, words of classes, roles), each with its meaning
 as bits; and, in many languages, the words on buttons by which one agrees to something, and those in
-headings of terms and offers.
+headings of terms and offers, and currencies.
 
 Names are looked up by the FNV-1a hash that the scanner makes of their bytes in lower case.
 """
@@ -161,6 +161,7 @@ WORDS = _flagged("word")
 ROLES = _flagged("role")
 AGREEMENTS = _flagged("agreement")
 TERM_WORDS = _flagged("term")
+CURRENCIES = _flagged("currency")
 TYPES = _flagged("type")
 TAGS = {
     name: flags | _numbers.setdefault(name, len(_numbers) + 1)
@@ -177,6 +178,7 @@ WORD_TABLE = lookup_table(WORDS)
 ROLE_TABLE = lookup_table(ROLES)
 AGREEMENT_TABLE = lookup_table(AGREEMENTS)
 TERM_TABLE = lookup_table(TERM_WORDS)
+CURRENCY_TABLE = lookup_table(CURRENCIES)
 TYPE_TABLE = lookup_table(TYPES)
 ARTICLE_BODY_NAME = np.uint64(name_hash("articlebody"))
 TRUE = np.uint64(name_hash("true"))

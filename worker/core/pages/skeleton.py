@@ -287,7 +287,7 @@ def _long_stop(out: Any, k: Any) -> Any:
 
 
 @fused
-def _measured(out: Any, k: Any, end: Any) -> Any:
+def measured(out: Any, k: Any, end: Any) -> Any:
     """
     The letters of `out[k:end]`, and the marks that divide sentences.
 
@@ -332,7 +332,7 @@ def _close_text(room: Any, at: Any) -> Any:
     if linked:
         state[LINK] += max(at - state[ANCHOR], 0)
     if at > start:
-        length, stops = _measured(out, start, at)
+        length, stops = measured(out, start, at)
         _add_block(room, at, length, stops)
         set_byte(out, at, 10)
         at += 1

@@ -9,16 +9,21 @@ or its class: the words are few (`term` in `names.tsv`), as those of agreements 
 
 A word alone proves little. So a box is marked only if it begins with such a heading, or is named
 so, and stands behind the page's heading and a text; on a page that is short without it, and whose
-heading has no such word. A shop's page has a price, too. Then the box is a dialog to all later
-steps. An article on payments, a manual with a chapter on delivery, and a page of the terms
-themselves stay as they are.
+heading has no such word. A shop's page has a price before the box, too. And terms are short: an
+article's body may begin with such a heading as well. Then the box is a dialog to all later steps.
+An article on payments, a manual with a chapter on delivery, and a page of the terms themselves stay
+as they are.
 
 Offers are known by their headings alone. The class "paywall" often names the article behind it:
-with this word, four of 740 reviewed pages lost their text. Pages that list the terms of a country
-were alike by their first sentence until a price was asked for. Nor is a button to subscribe at the
-end of a box enough: the box may be the article's.
+when we believed that class, four of 740 reviewed pages lost their text. An offer is the only part
+of its page: a manual with a heading for each section has others beside the one on subscriptions. A
+button to subscribe at the end of a box is not enough either: the box may be the article's.
+
+Pages that list the terms of a country were alike by their first sentence until a price was asked
+for.
 """
 
+# ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
 from __future__ import annotations
 
 from typing import Any
@@ -53,10 +58,12 @@ TERM_HEAD_MAX = 48  # letters of a heading of terms
 TERM_BEFORE = 40  # letters of text, without links, that stand between the page's heading and terms
 TERM_BESIDE = 2_000  # letters of other prose beside which terms make no two pages alike
 ALL_PROSE = 8_000  # ... and with terms: a page with more is not looked at
-BOXES_MAX = 16  # headings of a page that are looked at, each at the cost of its box
+TERM_MAX = 2_000  # letters of all boxes of a page together: what is longer is the page's own text
+BOXES_MAX = 16  # headings with a word of terms that are looked at, each at the cost of a sweep
 
-PRICE_WITHIN = 16  # blocks behind the page's heading in which a price is looked for ...
-PRICE_BYTES = 40  # ... a line with a digit, shorter than this
+PRICE_WITHIN = 16  # blocks behind the page's heading in which a price is looked for
+PRICE_BYTES = 40  # a line with a price is shorter
+AMOUNT_MAX = 9  # bytes of a number with two decimals
 
 _ALIKE = names.ALIKE | names.NEGATIVE | names.SURE
 _NO_TERMS = names.set_of(
@@ -95,17 +102,20 @@ def _mark(room: Any) -> None:
         return
     before = np.int64(0)
     beside = np.int64(0)
+    inside = np.int64(0)
     is_behind = False
     for b in range(room.state[BLOCKS]):
         above = nodes[blocks[b, B_NODE], N_ABOVE]
-        is_behind |= above & names.TERMS != 0
+        if above & names.TERMS:
+            is_behind = True
+            inside += blocks[b, B_LENGTH]
         if above & (_ELSEWHERE | names.TERMS | names.IN_HEADING):
             continue
         if blocks[b, B_KEEP] == PROSE:
             beside += blocks[b, B_LENGTH]
         if b > begin and not is_behind and blocks[b, B_LINK] * 2 < blocks[b, B_BYTES]:
             before += blocks[b, B_LENGTH]
-    if before < TERM_BEFORE or beside > TERM_BESIDE:
+    if before < TERM_BEFORE or beside > TERM_BESIDE or inside > TERM_MAX:
         return
     for k in range(1, room.state[NODES]):
         if nodes[k, N_ABOVE] & names.TERMS:
@@ -141,7 +151,7 @@ def _name_boxes(room: Any) -> Any:
             term = _has_term(room, b)
             box = _box_of(room, b) if term else np.int64(0)
             tries += term != 0
-            if box > 0:
+            if box > 0 and (term == names.TERMS or _is_offer(room, b, box, begin)):
                 nodes[box, N_OWN] |= term
     return begin
 
@@ -159,13 +169,19 @@ def _is_page_heading(room: Any, b: Any) -> Any:
 @fused
 def _has_term(room: Any, b: Any) -> Any:
     """Return TERMS or OFFER if a word of a block is one of these, 0 if none is."""
+    return _look_up_words(room, b, names.TERM_TABLE)
+
+
+@fused
+def _look_up_words(room: Any, b: Any, table: Any) -> Any:
+    """Return the value of the first word of a block that a table has, 0 if it has none."""
     key = names.SEED
     for k in range(room.blocks[b, B_START], room.blocks[b, B_END] + 1):
         byte = byte_at(room.out, k) if k < room.blocks[b, B_END] else np.int64(32)
         if byte >= 0x80 or 97 <= byte | 32 <= 122:
             key = names.add_byte(key, byte | 32 if byte < 0x80 else byte)
         elif key != names.SEED:
-            found = names.look_up(names.TERM_TABLE, names.finished(key))
+            found = names.look_up(table, names.finished(key))
             if found:
                 return found
             key = names.SEED
@@ -195,17 +211,86 @@ def _box_of(room: Any, b: Any) -> Any:
 
 
 @fused
+def _is_offer(room: Any, b: Any, box: Any, begin: Any) -> Any:
+    """
+    Return whether a box with a word of offers may be one: its heading is the only one of its level
+    behind the page's heading, but for links and margins, and no class says that it is text.
+    """
+    blocks = room.blocks
+    nodes = room.nodes
+    level = level_of(nodes, blocks[b, B_NODE])
+    if level == NO_LEVEL or nodes[box, N_OWN] & names.POSITIVE:
+        return False
+    for other in range(begin + 1, room.state[BLOCKS]):
+        node = blocks[other, B_NODE]
+        if nodes[box, N_FIRST] <= other < nodes[box, N_END] or nodes[node, N_ABOVE] & _ELSEWHERE:
+            continue
+        is_link = blocks[other, B_LINK] * 2 >= blocks[other, B_BYTES]
+        if not is_link and level_of(nodes, node) == level:
+            return False
+    return True
+
+
+@fused
 def _has_price(room: Any, heading: Any) -> Any:
-    """Return whether a short line with a digit stands closely behind the page's heading."""
+    """
+    Return whether a price stands closely behind the page's heading, and before all boxes: in a
+    short line with a digit and a currency, or with nothing but an amount with two decimals. A date
+    or a version is none.
+    """
     blocks = room.blocks
     stop = min(room.state[BLOCKS], heading + 1 + PRICE_WITHIN)
+    for k in range(1, room.state[NODES]):
+        if _is_named(room, k, heading, names.OFFER | names.TERMS):
+            stop = min(stop, room.nodes[k, N_FIRST])
     for b in range(heading + 1, stop):
         if blocks[b, B_BYTES] >= PRICE_BYTES or blocks[b, B_KEEP] == PROSE:
             continue
-        for k in range(blocks[b, B_START], blocks[b, B_END]):
-            if 48 <= byte_at(room.out, k) <= 57:
-                return True
+        if _is_amount(room.out, blocks[b, B_START], blocks[b, B_END]):
+            return True
+        digit, sign = _digit_and_sign(room.out, blocks[b, B_START], blocks[b, B_END])
+        if digit and (sign or _look_up_words(room, b, names.CURRENCY_TABLE)):
+            return True
     return False
+
+
+@fused
+def _is_amount(out: Any, begin: Any, end: Any) -> Any:
+    """Return whether a text is a number with two decimals: "12.50", and not "12.05.2024"."""
+    if not 4 <= end - begin <= AMOUNT_MAX:
+        return False
+    for k in range(begin, end):
+        byte = byte_at(out, k)
+        if k == end - 3:
+            if byte != 44 and byte != 46:
+                return False
+        elif not 48 <= byte <= 57:
+            return False
+    return True
+
+
+@fused
+def _digit_and_sign(out: Any, begin: Any, end: Any) -> Any:
+    """Return whether a text has a digit, and a sign of a currency: $, one of ¢ to ¥, or ₠ to ₿."""
+    digit = False
+    sign = False
+    for k in range(begin, end):
+        byte = byte_at(out, k)
+        after = byte_at(out, k + 1)
+        digit |= 48 <= byte <= 57
+        sign |= byte == 36 or (byte == 0xC2 and 0xA2 <= after <= 0xA5)
+        sign |= byte == 0xE2 and after == 0x82 and byte_at(out, k + 2) >= 0xA0
+    return digit, sign
+
+
+@fused
+def _is_named(room: Any, k: Any, begin: Any, wanted: Any) -> Any:
+    """Return whether a container is a box with a flag of `wanted`, behind the page's heading."""
+    nodes = room.nodes
+    own = nodes[k, N_OWN]
+    is_box = not own & (names.BODY_WORD | names.IN_MAIN) and not _NO_TERMS[nodes[k, N_TAG]]
+    is_behind = begin < nodes[k, N_FIRST] < nodes[k, N_END]
+    return own & wanted != 0 and is_box and is_behind
 
 
 @fused
@@ -217,12 +302,8 @@ def _find_boxes(room: Any, begin: Any, wanted: Any) -> Any:
     nodes = room.nodes
     some = False
     for k in range(1, room.state[NODES]):
-        own = nodes[k, N_OWN]
-        is_box = not own & (names.BODY_WORD | names.IN_MAIN) and not _NO_TERMS[nodes[k, N_TAG]]
-        is_behind = begin < nodes[k, N_FIRST] < nodes[k, N_END]
-        named = own & wanted and is_box and is_behind
         inherited = nodes[nodes[k, N_PARENT], N_ABOVE] & names.TERMS
-        if named or inherited:
+        if inherited or _is_named(room, k, begin, wanted):
             nodes[k, N_ABOVE] |= names.TERMS
             some = True
     return some

@@ -1,6 +1,5 @@
 """
-Finds what a page that shows a notice alone says of itself in data that name no article: the state
-of its application, and its description.
+Reads a page that shows only a notice from its application's state, or adds its description.
 
 Frameworks hand the data of a page to its script, under names of their own:
 
@@ -11,11 +10,14 @@ Frameworks hand the data of a page to its script, under names of their own:
 No key says which of the strings is the text. But prose is long, and code and addresses do not look
 like it: it has spaces, and no brace. Paragraphs stand behind one key each time ("text"), and the
 words of a site's buttons and boxes each behind its own. So the key with most prose is read, as one
-text. A state that holds what the page shows is not read: the page is made of it already.
+text. A state that holds what the page shows is not read: the page is made of it already. Whether it
+does is told by letters and digits, with escapes and references decoded and tags left out
+(`letters_of_state`).
 
-A description is a sentence or two, so it joins what the page shows, and takes no place of it.
+A description is a sentence or two, so it joins what the page shows, and takes no place of it. It
+may be the site's, so no more of it is added than the page shows (`embedded.py`).
 
-This is another pass over the page, so only one that shows next to nothing is read here.
+This is another pass over the page, so only one that shows up to 400 letters is read here.
 `tests/core/pages/told_reference.py` says the same in plain Python.
 """
 
@@ -28,23 +30,26 @@ import numpy as np
 
 from worker.core.compiled import apart, apart_allocating, fused, fused_allocating
 from worker.core.kernels import machine
-from worker.core.kernels.machine import SLACK, byte_at, set_byte
+from worker.core.kernels.machine import SLACK, byte_at, put_code_point, set_byte
 from worker.core.pages import characters, names
 from worker.core.pages.characters import ABOUT_BYTE, ALNUM, CASE, LETTER, SPACE
-from worker.core.pages.data import end_of_string, put_string, skip_space
+from worker.core.pages.data import behind_tag, end_of_string, put_string, skip_space
 from worker.core.pages.scan import read_name
 from worker.core.pages.streamed import skip_declaration
 
-PROSE_BYTES = 80  # of a string of a state that is read ...
-SPACES = 16  # ... which has a space for so many bytes, or ...
-WIDE = 2  # ... one of so many bytes in a character of three, as in Chinese, or in an escape
+PROSE_BYTES = 80  # a string of a state with as many may be prose
+SPACES = 16  # prose has a space for so many bytes
+WIDE = (
+    2  # or one of so many of its bytes is in a character of three, as in Chinese, or in an escape
+)
 
 DESCRIPTION, NAME, PROPERTY, CONTENT = (
     np.frombuffer(word, np.uint8) for word in (b"description", b"name", b"property", b"content")
 )
 STATE_BEGIN, STATE_END, DESCRIPTION_BEGIN, DESCRIPTION_END = range(4)
 SPANS = 4
-SLOTS = 64  # into which keys are counted
+SLOTS = 4_096  # for keys with prose: the messages of a site have hundreds, each with a sentence
+PROBES = 16  # slots that a key may have: if others have them all, its prose is not read
 
 
 @apart
@@ -123,8 +128,8 @@ def _note_description(page: Any, begin: Any, end: Any, spans: Any) -> None:
 @fused
 def _is_state(page: Any, i: Any, end: Any) -> Any:
     """
-    Return whether a script is data: an object or an array, perhaps behind a name that it is given
-    to, in a function's brackets, as Nuxt writes it, or in what begins with a J: JSON.parse("...").
+    Return whether a script is data: it begins with { or [, or assigns such a value: `name = {`,
+    `name = (function...`, as Nuxt writes it, or `name = JSON.parse(`.
     """
     i = skip_space(page, i, end)
     begin = i
@@ -162,45 +167,71 @@ def state_text(page: Any, i: Any, end: Any) -> Any:
 @apart_allocating
 def _put_longest(page: Any, i: Any, end: Any, out: Any) -> Any:
     """Write the prose behind the key that has most of it. Returns where it ends."""
-    sums = np.zeros(SLOTS, np.int64)
-    _put_prose(page, i, end, out, sums, np.int64(-1))
-    most = np.int64(0)
-    for slot in range(1, SLOTS):
-        most = np.int64(slot) if sums[slot] > sums[most] else most
-    return _put_prose(page, i, end, out, sums, most) if sums[most] else np.int64(0)
+    keys = np.zeros(SLOTS + PROBES, np.uint64)
+    sums = np.zeros(SLOTS + PROBES, np.int64)
+    most = _longest_key(page, i, end, keys, sums)
+    return _put_prose(page, i, end, out, keys[most]) if sums[most] else np.int64(0)
 
 
 @apart
-def _put_prose(page: Any, i: Any, end: Any, out: Any, sums: Any, wanted: Any) -> Any:
+def _longest_key(page: Any, i: Any, end: Any, keys: Any, sums: Any) -> Any:
     """
-    Write the prose in strings whose key has the slot `wanted`, a line break before each. If that is
-    negative, count their bytes by slots instead. Returns where the text ends.
+    Count the bytes of prose behind each key into its slot of `sums`, which are 0. Returns the slot
+    that has most, of two the one that had as much before the other.
     """
-    at = np.int64(0)
-    slot = np.int64(0)
+    key = names.SEED
+    most = np.int64(0)
     i = machine.find_quote(page, i, end)
     while i < end:
         stop = end_of_string(page, i + 1, end)
-        after = skip_space(page, stop + 1, end)
-        if after < end and byte_at(page, after) == 58:
-            slot = _slot_of(page, i + 1, stop)
-        elif stop < end and stop - i > PROSE_BYTES and _is_prose(page, i + 1, stop):
-            if wanted < 0:
+        if _is_key(page, stop, end):
+            key = _hash_of(page, i + 1, stop)
+        elif stop < end and _is_prose(page, i + 1, stop):
+            slot = np.int64(key % np.uint64(SLOTS))
+            last = slot + PROBES - 1
+            while slot < last and sums[slot] and keys[slot] != key:
+                slot += 1
+            if not sums[slot] or keys[slot] == key:
+                keys[slot] = key
                 sums[slot] += stop - i
-            elif slot == wanted:
-                set_byte(out, at, np.int64(10))
-                at = put_string(page, i + 1, stop, out, at + 1)
+                most = slot if sums[slot] > sums[most] else most
+        i = machine.find_quote(page, stop + 1, end)
+    return most
+
+
+@apart
+def _put_prose(page: Any, i: Any, end: Any, out: Any, wanted: Any) -> Any:
+    """
+    Write the prose in strings whose key has a hash, a line break before each. Returns where the
+    text ends.
+    """
+    at = np.int64(0)
+    key = names.SEED
+    i = machine.find_quote(page, i, end)
+    while i < end:
+        stop = end_of_string(page, i + 1, end)
+        if _is_key(page, stop, end):
+            key = _hash_of(page, i + 1, stop)
+        elif stop < end and key == wanted and _is_prose(page, i + 1, stop):
+            set_byte(out, at, np.int64(10))
+            at = put_string(page, i + 1, stop, out, at + 1)
         i = machine.find_quote(page, stop + 1, end)
     return at
 
 
 @fused
-def _slot_of(page: Any, i: Any, end: Any) -> Any:
-    """Return the slot of a key: two keys share one by chance."""
+def _is_key(page: Any, stop: Any, end: Any) -> Any:
+    """Return whether the string that ends at `stop` is a key."""
+    after = skip_space(page, stop + 1, end)
+    return after < end and byte_at(page, after) == 58
+
+
+@fused
+def _hash_of(page: Any, i: Any, end: Any) -> Any:
     key = names.SEED
     for k in range(i, end):
         key = names.add_byte(key, byte_at(page, k))
-    return np.int64(names.finished(key) % np.uint64(SLOTS))
+    return names.finished(key)
 
 
 @fused
@@ -223,9 +254,77 @@ def _put_inner(array: Any, size: Any, out: Any) -> Any:
     return _put_longest(np.int64(array.ctypes.data), np.int64(0), size, out)
 
 
+@apart_allocating
+def letters_of_state(page: Any, i: Any, end: Any, references: Any) -> Any:
+    """
+    Return the letters and digits of a state, `page[i:end]`, as a page would show its strings, with
+    SLACK zeros behind them; and their size. What is a string of JSON in a string is decoded, too.
+    """
+    once = np.zeros(end - i + SLACK, np.uint8)
+    size = put_string(page, i, end, np.int64(once.ctypes.data), np.int64(0))
+    once[size : size + SLACK] = 0
+    twice = np.zeros(size + SLACK, np.uint8)
+    size = _put_again(once, size, np.int64(twice.ctypes.data))
+    twice[size : size + SLACK] = 0
+    letters = np.zeros(size * 3 // 2 + 2 * SLACK, np.uint8)  # no reference becomes longer
+    size = _put_letters(twice, size, np.int64(letters.ctypes.data), references)
+    letters[size : size + SLACK] = 0
+    return letters, size
+
+
+@apart
+def _put_again(array: Any, size: Any, out: Any) -> Any:
+    """Write the text of a string of JSON; its caller holds the array while this runs."""
+    return put_string(np.int64(array.ctypes.data), np.int64(0), size, out, np.int64(0))
+
+
+@apart
+def _put_letters(array: Any, end: Any, out: Any, references: Any) -> Any:
+    """Write what is a letter or a digit of a text with markup. Returns where it ends."""
+    text = np.int64(array.ctypes.data)
+    at = np.int64(0)
+    i = np.int64(0)
+    while i < end:
+        byte = byte_at(text, i)
+        if byte == 38:
+            value, after = characters.reference(text, i, end, references)
+            if after > i:
+                code = value & 0xFFFFFF
+                if code != 0xA0 and (code >= 0x80 or ABOUT_BYTE[code] & ALNUM):
+                    at = put_code_point(out, at, code)
+                i = after
+                continue
+        elif byte == 60:
+            after, _ = behind_tag(text, i, end)
+            if after > i:
+                i = after
+                continue
+        elif is_letter(text, i):
+            set_byte(out, at, byte)
+            at += 1
+        i += 1
+    return at
+
+
+@fused
+def is_letter(text: Any, i: Any) -> Any:
+    """Return whether a byte is of a letter or a digit, or of a character beyond ASCII: no space."""
+    byte = byte_at(text, i)
+    if (byte == 0xC2 and byte_at(text, i + 1) == 0xA0) or (
+        byte == 0xA0 and byte_at(text, i - 1) == 0xC2
+    ):
+        return False
+    return byte >= 0x80 or ABOUT_BYTE[byte] & ALNUM != 0
+
+
 @fused
 def _is_prose(page: Any, begin: Any, end: Any) -> Any:
-    """Return whether a string of JSON has the spaces of prose, or wide characters, and no brace."""
+    """
+    Return whether a string of JSON is long, has the spaces of prose or wide characters, and has no
+    brace.
+    """
+    if end - begin < PROSE_BYTES:
+        return False
     spaces = 0
     wide = 0
     for k in range(begin, end):
