@@ -248,12 +248,13 @@ def _restore(folder: Path, rows: int) -> Figures:
 
 def _taken(replica: Replica) -> int:
     """
-    Return the bytes of this process, without what a search of many rows writes to: that is as much
-    with few originals.
+    Return the bytes of this process, without what a call of many rows writes to, and what the
+    allocator keeps of that: it is as much with few originals.
     """
     tables = replica.judge.held.index._directed()
     tables._scratches.clear()
     tables._notes = None
+    ctypes.CDLL(None).malloc_trim(0)
     return _memory("RssAnon")
 
 
