@@ -128,7 +128,8 @@ def test_the_judge_of_an_archive_is_planned_in_legs() -> None:
     fewer = planned("--task-memory", "14G", "--cores", "64")
     assert [*legs] == ["rows", "ask", "judge", "verdicts"]
     assert legs["judge"]["memory_bytes"] < whole["judge"]["memory_bytes"]
-    assert legs["judge"]["core_hours"] < whole["judge"]["core_hours"]
+    # It searches among fewer, but so few that their probes may not be sorted.
+    assert legs["judge"]["core_hours"] == pytest.approx(whole["judge"]["core_hours"], rel=0.2)
     for step in ("ask", "judge"):
         assert legs[step]["memory_bytes"] <= 10e9
     assert fewer["ask"]["core_hours"] < legs["ask"]["core_hours"]
