@@ -139,7 +139,7 @@ def test_legs_change_no_verdict(
     of = definition(Retention(), search)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planner, "ENTRIES_MIN", 0 if is_sorted else 1 << 32)
-        patch.setattr(planner, "COMPARED_MIN", 0.0)
+        patch.setattr(planner, "PROBED_MIN", 0.0)
         agree(*judged_in_legs(of, history(drawn), rows_of, legs, slices), SOURCE, 0)
 
 
