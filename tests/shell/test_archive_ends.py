@@ -250,6 +250,30 @@ except StopError as error:
 """
 
 
+_UNANSWERED = """
+from worker.shell.archive import steps
+from worker.errors import StopError
+
+steps.CONNECT_S = 1.0
+try:
+    with steps.engine("sc://127.0.0.1:1", 2):
+        print("connected")
+except StopError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_an_engine_that_does_not_answer_ends_the_run() -> None:
+    """Its client would try for ten minutes; the process does not wait for it either."""
+    command_ = [sys.executable, "-c", _UNANSWERED]
+    done = subprocess.run(command_, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith(
+        b"Spark at sc://127.0.0.1:1 has not answered for 1 s: see whether"
+    )
+
+
 @pytest.mark.slow
 def test_a_task_that_fails_ends_the_run_though_another_runs_on() -> None:
     """

@@ -50,6 +50,7 @@ from worker.shell.files.state import RunState
 
 WAIT_S = 0.5
 INTERRUPT_S = 1.0
+CONNECT_S = 120.0  # pyspark itself tries for ten minutes, without a word
 Task = Callable[[Run, int], dict[str, Any]]
 Tell = Callable[[str, int, int | None], None]
 _RESULT = "number long, error string"
@@ -326,12 +327,10 @@ def engine(url: str | None, threads: int) -> Iterator[Engine]:
             server = None if url is not None else stack.enter_context(own_server(threads))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of pandas, which is not used
-                from pyspark.sql import SparkSession  # noqa: PLC0415
-
                 if server is not None:
                     url = server.url()
                 assert url is not None, "ours has told it"
-                spark = SparkSession.builder.remote(url).getOrCreate()
+                spark = _connected(url)
         except ImportError as error:
             raise StopError(f"archive needs {error.name}: {install_extra('archive')}") from None
         except StopError:
@@ -355,6 +354,38 @@ def engine(url: str | None, threads: int) -> Iterator[Engine]:
                 spark.stop()
             raise
         spark.stop()
+
+
+def _connected(url: str) -> Any:
+    """
+    Return a session of the engine at a URL.
+
+    Raises StopError if nothing answers within CONNECT_S.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    session = SparkSession.builder.remote(url).getOrCreate()  # asks nobody yet
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            found.append(session.version)
+        except Exception as error:  # errors of the engine have many classes
+            found.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(CONNECT_S)
+    if not found:
+        session.client.set_retry_policies([])  # or pyspark would wait again at the end
+        raise StopError(
+            f"Spark at {url} has not answered for {CONNECT_S:g} s: see whether it runs, and "
+            "whether this is its address"
+        )
+    [answer] = found
+    if isinstance(answer, Exception):
+        raise answer
+    return session
 
 
 def _interrupt(spark: Any) -> None:
