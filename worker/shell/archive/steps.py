@@ -283,17 +283,12 @@ class Engine:
         Run a function over partitions of one number each, in a thread next to this one, which
         reports the progress.
         """
-        found: list[list[dict[str, Any]] | Exception] = []
 
-        def work() -> None:
-            try:
-                frame = self._spark.range(0, parts, 1, parts).mapInArrow(function, schema)
-                found.append([row.asDict() for row in frame.collect()])
-            except Exception as error:  # errors of the engine have many classes
-                found.append(error)
+        def collect() -> list[dict[str, Any]]:
+            frame = self._spark.range(0, parts, 1, parts).mapInArrow(function, schema)
+            return [row.asDict() for row in frame.collect()]
 
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
+        thread, found = _begun(collect)
         while thread.is_alive():
             thread.join(WAIT_S)
             self._check(0)
@@ -308,7 +303,26 @@ class Engine:
             raise StopError(
                 f"Spark: {lines[0]} … {lines[-1]}. Run this again to continue"
             ) from result
-        return result
+        collected: list[dict[str, Any]] = result
+        return collected
+
+
+def _begun(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    """
+    Start work in a thread that the process does not wait for. The list gets what it returns, or the
+    exception that ends it.
+    """
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except Exception as error:  # errors of the engine have many classes
+            found.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, found
 
 
 @contextmanager
@@ -365,16 +379,7 @@ def _connected(url: str) -> Any:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     session = SparkSession.builder.remote(url).getOrCreate()  # asks nobody yet
-    found: list[Any] = []
-
-    def work() -> None:
-        try:
-            found.append(session.version)
-        except Exception as error:  # errors of the engine have many classes
-            found.append(error)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
+    thread, found = _begun(lambda: session.version)
     thread.join(CONNECT_S)
     if not found:
         session.client.set_retry_policies([])  # or pyspark would wait again at the end

@@ -639,7 +639,7 @@ def line_of_csv(values: Sequence[object]) -> bytes:
 
 
 def readable_score(value: Any) -> float | None:
-    """Return the score in a value. None also for one of Arrow that Python cannot represent."""
+    """Return `score_of` a value, and None for a value of Arrow that Python cannot represent."""
     try:
         return score_of(plain(value))
     except Exception:  # text that is not UTF-8, a time out of range
