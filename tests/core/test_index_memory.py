@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from tests.benchmarks.common import flipped
 from tests.core.test_index import few_buckets  # noqa: F401  # few_buckets is a fixture
-from worker.core.index import PermutedIndex
+from worker.core.index import PermutedIndex, SearchIndex
+from worker.core.search import SearchRules
+from worker.core.sketch import SKETCH
 from worker.core.tables.columns import HUGE_FROM, MappedColumn
 from worker.core.tables.memory import DirectedMemory, ExactMemory, NamedNumbers
+from worker.core.tables.parallel import ParallelTables
+from worker.log.columns import ChunkedColumn
 
 
 def test_growth_from_nothing_loses_nothing() -> None:
@@ -116,3 +122,39 @@ def test_kernels_and_python_find_the_same_number_under_a_name(
     assert not any(before.words)
     with pytest.raises(KeyError):
         memory.point_to({"nowhere": np.zeros(1)})
+
+
+def test_searches_give_back_what_they_sort_in_when_an_index_has_caught_up() -> None:
+    """
+    A question between two large calls leaves it where it is. The first few documents that are
+    indexed by themselves give it back.
+    """
+    dice = np.random.default_rng(3)
+    sketches: ChunkedColumn[np.uint64] = ChunkedColumn(SKETCH)
+    index = SearchIndex(SearchRules(), 0, sketches)
+    tables = index.tables
+    assert isinstance(tables, ParallelTables)
+
+    def call(count: int, first_row: int | None, *, is_sorted: bool) -> int:
+        tables.is_sorted = is_sorted
+        fingerprints, doubts = dice.integers(0, 2**64, (2, count), dtype=np.uint64)
+        fresh = dice.integers(0, 2**64, (count, 8), dtype=np.uint64)
+        if first_row is None:
+            index.query(fingerprints, doubts, fresh)
+        else:
+            sketches.append(fresh)
+            index.match_or_insert(fingerprints, doubts, fresh, first_row)
+        return tracemalloc.get_traced_memory()[0]
+
+    call(2_000, 0, is_sorted=False)
+    tracemalloc.start()
+    try:
+        before = call(10, 2_000, is_sorted=False)
+        far_behind = call(2_000, 2_010, is_sorted=True)
+        asked = call(1, None, is_sorted=False)
+        caught_up = call(10, 4_010, is_sorted=False)
+    finally:
+        tracemalloc.stop()
+    assert far_behind - before > 10e6
+    assert asked - before > 10e6
+    assert caught_up - before < 5e6

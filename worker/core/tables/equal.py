@@ -30,7 +30,7 @@ from worker.core.tables.confirm import (
     UNCONFIRMED,
 )
 from worker.core.tables.doubts import ask_doubts, doubts_of
-from worker.core.tables.entries import TOP, arranged, bucket_of
+from worker.core.tables.entries import TOP, ZERO, arranged, bucket_of
 from worker.core.tables.memory import DirectedMemory, signed
 from worker.core.tables.scan import BUCKET_SHIFT, View, ask_range, scan_probe
 from worker.core.tables.second_look import look, products
@@ -38,7 +38,6 @@ from worker.core.tables.second_look import look, products
 COPIES_TOGETHER = signed(64)  # rows of a call that are looked at together
 IDENTICAL = signed(1 << 32)  # a smaller rank is a row: similarity and look 1000, distance 0
 LEAD = signed(8)  # rows whose buckets are prefetched ahead
-ZERO = np.uint64(0)
 
 
 @inner

@@ -217,8 +217,8 @@ class DirectedMemory(TableMemory):
     counts: int  # address: `patterns.Patterns.counts`
     pattern_table: int  # address: `patterns.Patterns.table`; 0: there is none
     look_min: int
-    # Pairs of a part's rows so far: noted by a search, one for each table, or near (`parallel`).
-    near_met: int
+    pairs_noted: int  # by a sorted search: rows of its part that meet, one for each table (`parts`)
+    near_met: int  # pairs of a part's rows that were near where each is compared (`parallel`)
     # Of WIDE_LANES entries, compared at a time: 1 to VECTORS_MAX, or LONG.
     vectors: int
     lead: int  # buckets are prefetched so many probes ahead

@@ -68,7 +68,7 @@ from worker.core.tables.memory import (
     kernel,
     signed,
 )
-from worker.core.tables.parts import Notes, Part, join, join_pairs, take_kept
+from worker.core.tables.parts import Notes, Part, join, join_pairs, note_kept, take_kept
 from worker.core.tables.scan import PATTERN_MASK, view_of
 from worker.core.tables.second_look import is_alike, products
 from worker.core.tables.sorted_probes import Sorting, search_sorted, sorting_for
@@ -129,7 +129,7 @@ def search_rows(block: Block, part: Part, begin: int, end: int) -> None:
             confirm.keep(memory, signed(ranks[i]))
         else:
             ranks[i] = best
-        part.counts[i - part.first] = memory.rank_count
+        note_kept(memory, part, signed(i))
 
 
 @kernel
@@ -156,7 +156,7 @@ def join_outside(block: Block, part: Part, found: Candidates) -> None:
         take_kept(memory, part, signed(i))
         for at in range(found.begins[i], found.ends[i]):
             confirm.keep(memory, signed(found.ranks[at]))
-        part.counts[i - part.first] = memory.rank_count
+        note_kept(memory, part, signed(i))
         part.ranks[i] = confirm.confirm(memory, signed(i))
     memory.ranks = scratch
 
@@ -191,15 +191,15 @@ def join_earlier(memory: DirectedMemory, part: Part, i: int, count: int) -> bool
     limit = np.uint64(memory.distance_max)
     turn = turn_at(memory, signed(i))
     for begin in range(0, count, WIDE_LANES):
-        near = words_within(part.news.ctypes.data, signed(begin), fingerprint, limit)
+        near = words_within(part.notes.news.ctypes.data, signed(begin), fingerprint, limit)
         while near:
             number = begin + signed(machine.trailing_zeros(near))
             near &= near - ONE
             if number >= count:  # the last vector reaches past them
                 break
             memory.near_met += 1
-            earlier = part.places[number]
-            difference = fingerprint ^ part.news[number]
+            earlier = part.notes.places[number]
+            difference = fingerprint ^ part.notes.news[number]
             product, norms = products(difference, doubts[i], doubts[earlier])
             if not is_alike(memory.look_min, product, norms):
                 continue
@@ -250,12 +250,12 @@ def settle_rows(
                 has_joined = join_earlier(memory, part, signed(i), count)
             if has_joined:
                 ranks[i] = confirm.confirm(memory, signed(i))
-        part.born[i - part.first] = -1
+        part.notes.born[i - part.first] = -1
         if mode == INSERT_ALL or ranks[i] >= UNCONFIRMED:
-            part.news[count] = fingerprints[i]
-            part.places[count] = i
+            part.notes.news[count] = fingerprints[i]
+            part.notes.places[count] = i
             row = first_row + count
-            part.born[i - part.first] = row
+            part.notes.born[i - part.first] = row
             allowed = np.uint64(part.listed[i])
             part.listed[i] = add(memory, fingerprints[i], part.doubts[i], row, allowed)
             confirm.note_fresh(memory, row, signed(i))
@@ -291,6 +291,11 @@ class Scratch:
         if len(self._pairs) != PAIRS_MAX // shares:
             self._pairs = np.empty(PAIRS_MAX // shares, np.uint64)
         return self._pairs
+
+    def release(self) -> None:
+        """Give back what a sorted search writes to."""
+        self._sorting = None
+        self._pairs = NO_PAIRS
 
     def block_like(self, memory: DirectedMemory) -> DirectedMemory:
         """
@@ -331,6 +336,8 @@ class ParallelTables(DirectedTables):
         is_ascending = mode == QUERY or first_row > self.memory.last_row
         rows = len(ranks) - begin
         is_sorted = self._is_sorted(rows)
+        if mode != QUERY and not is_sorted:  # a question comes between two calls that are sorted
+            self._release()
         is_row_by_row = self._shares(rows) < 2 and not (is_sorted or self.asks or self.outside)
         if is_row_by_row or not is_ascending or mode == INSERT_GIVEN:
             return super().match(held, begin, first_row, ranks, mode)
@@ -354,6 +361,11 @@ class ParallelTables(DirectedTables):
                 is_sorted = is_sorted and self.memory.near_met <= NEAR_MAX
         return len(ranks)
 
+    def _release(self) -> None:
+        """Give back what sorted searches write to, some 150 MB: those who catch up sort."""
+        for scratch in self._scratches:
+            scratch.release()
+
     def _part_of(self, held: list[NDArray[np.uint64]], ranks: NDArray[np.int64], rows: int) -> Part:
         """Return a part of a call of so many rows, with room for as many as are taken together."""
         rows = min(rows, max(PART_ROWS_MAX, TOGETHER_ROWS))
@@ -366,7 +378,7 @@ class ParallelTables(DirectedTables):
                 places=np.empty(rows, np.int64),
             )
         fingerprints, doubts = held
-        return Part(0, 0, fingerprints, doubts, ranks, self._listed, *self._notes, is_paired=False)
+        return Part(0, 0, fingerprints, doubts, ranks, self._listed, self._notes, is_paired=False)
 
     def _next_part(self, part: Part, first: int, is_sorted: bool) -> Part:
         """Return the part that begins with this row of the call."""
@@ -400,9 +412,9 @@ class ParallelTables(DirectedTables):
             is_sorted = self._is_sorted(count - part.end)
             part = self._next_part(part, part.end, is_sorted)
             self._search(part, is_sorted, has_pairs=False)
-            counts.append(part.counts[: part.end - part.first].copy())
-            is_kept = np.arange(part.kept.shape[1]) < counts[-1][:, None]
-            found.append(part.kept[: part.end - part.first][is_kept])
+            counts.append(part.notes.counts[: part.end - part.first].copy())
+            is_kept = np.arange(part.notes.kept.shape[1]) < counts[-1][:, None]
+            found.append(part.notes.kept[: part.end - part.first][is_kept])
         edges = np.cumsum(np.concatenate(counts))
         return Candidates(edges[:-1], edges[1:], np.concatenate(found))
 
@@ -434,7 +446,7 @@ class ParallelTables(DirectedTables):
         def search(share: int) -> DirectedMemory:
             memory = self._scratches[share].block_like(self.memory)
             memory.asking = self.asks
-            memory.near_met = 0
+            memory.pairs_noted = 0
             first, stop = edges[share], edges[share + 1]
             if is_sorted:
                 scratch = self._scratches[share]
@@ -454,8 +466,13 @@ class ParallelTables(DirectedTables):
         for block in blocks:
             self.memory.filters_read += block.filters_read - known.filters_read
             self.memory.sketches_read += block.sketches_read - known.sketches_read
-        noted = [(self._scratches[at].pairs(shares), one.near_met) for at, one in enumerate(blocks)]
-        if not (has_pairs and is_sorted) or any(count > len(pairs) for pairs, count in noted):
+        if not (has_pairs and is_sorted):
+            return None
+        noted = [
+            (self._scratches[at].pairs(shares), block.pairs_noted)
+            for at, block in enumerate(blocks)
+        ]
+        if any(count > len(pairs) for pairs, count in noted):
             return None
         met = np.concatenate([pairs[:count] for pairs, count in noted])
         met.sort()

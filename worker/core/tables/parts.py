@@ -32,7 +32,7 @@ TABLES_MASK = np.uint64((1 << 16) - 1)
 
 
 class Notes(NamedTuple):
-    """What is noted by row of a part."""
+    """What is noted by row of a part, counted from its first."""
 
     kept: NDArray[np.uint64]  # its best candidates, as ranks
     counts: NDArray[np.int64]  # how many they are
@@ -51,19 +51,21 @@ class Part(NamedTuple):
     ranks: NDArray[np.int64]  # by row of the call: the best match
     # By row of the call: the tables in which it may be listed; of an original, those that list it.
     listed: NDArray[np.uint16]
-    kept: NDArray[np.uint64]  # this and what follows as in `Notes`
-    counts: NDArray[np.int64]
-    born: NDArray[np.int64]
-    news: NDArray[np.uint64]
-    places: NDArray[np.int64]
+    notes: Notes
     is_paired: bool  # all pairs that meet have been noted
 
 
 @inner
 def take_kept(memory: DirectedMemory, part: Part, i: int) -> None:
     """Let `confirm.keep` and `confirm.confirm` go on with the candidates that a row has so far."""
-    memory.ranks = signed(part.kept.ctypes.data + KEPT_BYTES * (i - part.first))
-    memory.rank_count = part.counts[i - part.first]
+    memory.ranks = signed(part.notes.kept.ctypes.data + KEPT_BYTES * (i - part.first))
+    memory.rank_count = part.notes.counts[i - part.first]
+
+
+@inner
+def note_kept(memory: DirectedMemory, part: Part, i: int) -> None:
+    """Note how many candidates a row has now."""
+    part.notes.counts[i - part.first] = memory.rank_count
 
 
 @inner
@@ -72,7 +74,7 @@ def note_pair(
 ) -> None:
     """
     Note that the search of a row meets an earlier one in a table, if the two are near and alike
-    enough. `memory.near_met` is greater than `len(pairs)` where there was no more room.
+    enough. `memory.pairs_noted` is greater than `len(pairs)` where there was no more room.
     """
     difference = part.fingerprints[i] ^ part.fingerprints[earlier]
     if signed(popcount(difference)) > memory.distance_max:
@@ -80,13 +82,13 @@ def note_pair(
     product, norms = products(difference, part.doubts[i], part.doubts[earlier])
     if not is_alike(memory.look_min, product, norms):
         return
-    if memory.near_met < len(pairs):
-        pairs[memory.near_met] = (
+    if memory.pairs_noted < len(pairs):
+        pairs[memory.pairs_noted] = (
             np.uint64(i - part.first) << ROW_SHIFT
             | np.uint64(earlier - part.first) << EARLIER_SHIFT
             | np.uint64(1) << np.uint64(table)
         )
-    memory.near_met += 1
+    memory.pairs_noted += 1
 
 
 @inner
@@ -94,7 +96,8 @@ def join(memory: DirectedMemory, part: Part, i: int, earlier: int) -> None:
     """Let an earlier row that became an original join a row's candidates (`take_kept`)."""
     difference = part.fingerprints[i] ^ part.fingerprints[earlier]
     product, norms = products(difference, part.doubts[i], part.doubts[earlier])
-    confirm.keep(memory, rank_of(product, norms, difference, part.born[earlier - part.first]))
+    born = part.notes.born[earlier - part.first]
+    confirm.keep(memory, rank_of(product, norms, difference, born))
 
 
 @inner
@@ -114,7 +117,7 @@ def join_pairs(
             continue
         earlier = signed(pair >> EARLIER_SHIFT & EARLIER_MASK)
         listed = np.uint64(part.listed[part.first + earlier])
-        if part.born[earlier] >= 0 and pair & TABLES_MASK & listed:
+        if part.notes.born[earlier] >= 0 and pair & TABLES_MASK & listed:
             join(memory, part, i, part.first + earlier)
             has_joined = True
     return at, has_joined

@@ -74,7 +74,7 @@ from worker.core.tables.directed import FOUND_MAX, name_rows
 from worker.core.tables.entries import FILTER_MASK, TOP, ZERO, arranged, filter_at
 from worker.core.tables.equal import IDENTICAL, find_equal
 from worker.core.tables.memory import Block, DirectedMemory, kernel, signed
-from worker.core.tables.parts import Part, note_pair, take_kept
+from worker.core.tables.parts import Part, note_kept, note_pair, take_kept
 from worker.core.tables.patterns import pattern_at, patterns_of
 from worker.core.tables.scan import (
     View,
@@ -147,7 +147,7 @@ def rank_waiting(
         i = searched.begin + signed(read32(searched.sorting.rows.ctypes.data, number))
         take_kept(memory, part, i)
         rank_entry(memory, view, number, part.doubts[i])
-        part.counts[i - part.first] = memory.rank_count
+        note_kept(memory, part, i)
 
 
 @inner
@@ -164,7 +164,7 @@ def put_equal(memory: DirectedMemory, view: View, searched: SearchedRows) -> Non
         memory.rank_count = signed(0)
         if part.ranks[i] < IDENTICAL:
             confirm.keep(memory, signed(part.ranks[i]))
-        part.counts[i - part.first] = memory.rank_count
+        note_kept(memory, part, signed(i))
 
 
 @inner
@@ -318,7 +318,7 @@ def halves_of(memory: DirectedMemory, table: int) -> Halves:
 def enter_part(memory: DirectedMemory, searched: SearchedRows, table: int, halves: Halves) -> int:
     """Write the part's rows as a table would list them, by bucket; return how many."""
     room = len(searched.pairs)
-    if room == 0 or memory.near_met > room:  # none is wanted, or there are too many
+    if room == 0 or memory.pairs_noted > room:  # none is wanted, or there are too many
         return signed(0)
     part, sorting = searched.part, searched.sorting
     entered = sorting.entered.ctypes.data
@@ -350,7 +350,7 @@ def pair_rows(
         i = searched.begin + signed(probe & ROW_MASK)
         if (probe ^ entry) >> PREFIX_SHIFT == ZERO and earlier < i:
             note_pair(memory, part, searched.pairs, i, earlier, table)
-            if memory.near_met > len(searched.pairs):
+            if memory.pairs_noted > len(searched.pairs):
                 return
 
 
@@ -382,7 +382,7 @@ def search_table(memory: DirectedMemory, view: View, searched: SearchedRows, tab
             if first < last:
                 head = read64(heads, signed(bucket))
                 waiting = search_bucket(memory, view, searched, table, head, first, last, waiting)
-            if memory.near_met > len(searched.pairs):
+            if memory.pairs_noted > len(searched.pairs):
                 entries = at
             while at < entries and signed(read64(entered, at) >> shift) == begin + bucket:
                 pair_rows(memory, searched, table, at, first, last)
