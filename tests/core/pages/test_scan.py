@@ -58,6 +58,17 @@ ATTRIBUTES = [
     " shadowrootmode=no", " hidden=until-found", " style='backface-visibility:hidden'",
     " style='top:0;visibility:hidden'", " aria-modal=true", " ARIA-Modal=TRUE", " aria-modal=false",
 ]  # fmt: skip
+# Each attribute that is read, in capital letters, and in the letters of a program.
+IN_CAPITALS = "".join(
+    f"<{tag} {name}={value}><p>a</p></{tag}>"
+    for tag, lower, value in (
+        ("div", "class", "ad"), ("div", "id", "sidebar"), ("div", "style", "display:none"),
+        ("div", "hidden", "''"), ("div", "role", "navigation"), ("div", "itemprop", "articleBody"),
+        ("div", "aria-hidden", "true"), ("div", "aria-modal", "true"), ("a", "href", "x"),
+        ("template", "shadowrootmode", "open"), ("div", "id", "B:1"),
+    )
+    for name in (lower.upper(), lower.title())
+)  # fmt: skip
 TEXTS = [
     "word", "Some words, and more of them. ", " ", "\n\t", "&", "&amp;", "&notit;", "&nbsp;",
     "&#160;", "&#x80;",
@@ -211,6 +222,8 @@ def _assert_same(page: str, is_xml: bool) -> tuple[Reader, Found]:
 @example("<div>" * 600 + "a" + "</div>" * 600 + "b")
 @example("<span class=ad>" * 600 + "a" + "</span>" * 600 + "b")
 @example("<a href=x>a<table><td>b<a href=y>c</table>d</a>e")
+@example(IN_CAPITALS)
+@example("<p class='adBanner subNav md:NAV aDs Ad'>a<p class='x:hidden hidden md:block'>b")
 @example("<script><!-- <script> </script> --></script>a<script><!--></script>b")
 @given(markup)
 def test_the_scanner_equals_the_reference_on_any_markup(page: str) -> None:

@@ -18,7 +18,14 @@ import numpy as np
 
 from worker.core.compiled import apart, fused
 from worker.core.kernels import machine
-from worker.core.kernels.machine import BYTE_LANES, byte_at, lanes_before, put_code_point, set_byte
+from worker.core.kernels.machine import (
+    BYTE_LANES,
+    byte_at,
+    lanes_before,
+    load64,
+    put_code_point,
+    set_byte,
+)
 from worker.core.pages import names
 from worker.core.pages.names import SEED, add_byte, finished, look_up
 
@@ -328,6 +335,8 @@ U = np.uint64
 HAS_HREF = 1 << 30
 SELF_CLOSING = 1 << 31
 CASE = 32  # the bit that letters of both cases differ in
+EACH_BYTE = U(0x0101010101010101)
+HIGH_BITS = EACH_BYTE << U(7)
 # Bytes that are read of a value.
 CLASS_MAX = 512
 STYLE_MAX = 256
@@ -351,9 +360,10 @@ DISPLAY, NONE, VISIBILITY, HIDDEN, ARIA, SHADOW_ROOT, LD_JSON, SRCDOC, ID_NAME =
     )
 )
 ARTICLE_BODY = np.frombuffer(b'"articleBody"', np.uint8)
-# The last eight bytes of a name as a number: with its length all that is needed to know these.
+# The last eight bytes of a name as `_end_of_name` reads them: with its length all that is needed to
+# know these.
 CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN, ARIA_MODAL, SHADOW_MODE = (
-    np.uint64(int.from_bytes(name[-8:], "big"))
+    np.uint64(int.from_bytes(name[-8:], "little"))
     for name in (
         b"class",
         b"id",
@@ -367,6 +377,23 @@ CLASS, ID, STYLE, HIDDEN_NAME, ROLE, HREF, ITEMPROP, ARIA_HIDDEN, ARIA_MODAL, SH
         b"shadowrootmode",
     )
 )
+
+
+@fused
+def _end_of_name(page: Any, begin: Any, size: Any) -> Any:
+    """
+    The last eight bytes of a name in lower case, or all that it has, as a little-endian number.
+    """
+    if size >= 8:
+        name = load64(page, begin + size - 8)
+    else:
+        name = load64(page, begin) & ((U(1) << U(8 * size)) - U(1))
+    # All bytes at once: a sum's highest bit says whether a byte of 7 bits has reached the number.
+    low = name & ~HIGH_BITS
+    from_a = low + EACH_BYTE * U(0x80 - ord("A"))
+    behind_z = low + EACH_BYTE * U(0x7F - ord("Z"))
+    capitals = (from_a ^ behind_z) & ~name & HIGH_BITS
+    return name | (capitals >> U(2))
 
 
 @apart
@@ -385,19 +412,14 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
         if ABOUT_BYTE[byte] & ENDS_NAME:
             j += 1
             continue
-        name = U(0)
         begin = j
-        while True:  # its first byte may be '='
-            if 65 <= byte <= 90:
-                byte |= 32
-            name = (name << U(8)) | U(byte)
+        j += 1  # a name's first byte may be '='
+        while j < end and not ABOUT_BYTE[byte_at(page, j)] & (ENDS_NAME | EQUALS):
             j += 1
-            byte = byte_at(page, j)
-            if j >= end or ABOUT_BYTE[byte] & (ENDS_NAME | EQUALS):
-                break
         size = j - begin
         j, value, value_end = _value(page, j, end)
         if reads:
+            name = _end_of_name(page, begin, size)
             flags |= _meaning(page, begin, name, size, value, value_end)
     return min(j, end), flags | (SELF_CLOSING if slash else 0)
 
@@ -511,6 +533,25 @@ def _meaning(  # noqa: PLR0911
 
 
 @fused
+def _read_word(page: Any, i: Any, end: Any) -> Any:
+    """
+    Read a word from its first letter on: (where it ends, the hash so far). It ends before what is
+    no letter, and where a small letter is followed by a capital one.
+    """
+    key = add_byte(SEED, byte_at(page, i) | CASE)
+    before = byte_at(page, i)
+    i += 1
+    while i < end:
+        byte = byte_at(page, i)
+        if not ABOUT_BYTE[byte] & LETTER or byte & CASE < before & CASE:
+            break
+        key = add_byte(key, byte | CASE)
+        before = byte
+        i += 1
+    return i, key
+
+
+@fused
 def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
     """
     The flags that the words of a class, an id or a custom element's name set.
@@ -524,41 +565,32 @@ def words_of(page: Any, i: Any, end: Any, words_max: Any) -> Any:
     of_name = np.int64(0)
     alone = np.int64(0)
     shown = np.int64(0)
-    key = SEED
-    size = 0
     words = 0
     silent = False
-    lower_before = False
-    behind_colon = False
-    while i <= end:
-        byte = byte_at(page, i) if i < end else np.int64(32)
-        about = ABOUT_BYTE[byte]
-        upper = 65 <= byte <= 90
-        if size > 0 and (not about & LETTER or (upper and lower_before)):
-            if 1 < size <= WORD_MAX:
-                found = look_up(names.WORD_TABLE, finished(key))
-                if words == 0 and found & names.STATE_WORD:
-                    silent = True
-                if not found & names.ALONE:
-                    of_name |= found
-                elif words == 0 and about & SPACE:
-                    alone |= found
-                if words > 0 and behind_colon:
-                    shown |= found & names.SHOWN
-            words += 1
-            key = SEED
-            size = 0
-        if about & LETTER:
-            behind_colon = byte_at(page, i - 1) == 58 if size == 0 and words > 0 else behind_colon
-            key = add_byte(key, byte | 32)
-            size += 1
-        elif about & SPACE:
-            flags |= 0 if silent or words > words_max else of_name
-            of_name = np.int64(0)
-            words = 0
-            silent = False
-        lower_before = bool(97 <= byte <= 122)
-        i += 1
+    while i < end:
+        about = ABOUT_BYTE[byte_at(page, i)]
+        if not about & LETTER:
+            if about & SPACE:
+                flags |= 0 if silent or words > words_max else of_name
+                of_name = np.int64(0)
+                words = 0
+                silent = False
+            i += 1
+            continue
+        begin = i
+        i, key = _read_word(page, i, end)
+        if 1 < i - begin <= WORD_MAX:
+            found = look_up(names.WORD_TABLE, finished(key))
+            if words == 0 and found & names.STATE_WORD:
+                silent = True
+            if not found & names.ALONE:
+                of_name |= found
+            elif words == 0 and (i >= end or ABOUT_BYTE[byte_at(page, i)] & SPACE):
+                alone |= found
+            if words > 0 and byte_at(page, begin - 1) == 58:
+                shown |= found & names.SHOWN
+        words += 1
+    flags |= 0 if silent or words > words_max else of_name
     flags |= 0 if shown else alone
     if flags & names.POST and flags & names.COMMENT:
         flags &= ~(names.COMMENT | names.NEGATIVE)
