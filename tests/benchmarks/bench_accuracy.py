@@ -25,7 +25,15 @@ from numpy.typing import NDArray
 
 from tests.benchmarks import accuracy_samples
 from tests.benchmarks.accuracy_samples import LENGTHS, PAIRS, POINTS, Sample
-from tests.benchmarks.common import INK, ask, drawing, labelled_corpus, options, saved, table
+from tests.benchmarks.common import (
+    INK,
+    ask_contender,
+    drawing,
+    labelled_corpus,
+    options,
+    saved,
+    table,
+)
 from tests.benchmarks.contenders import OF_PAIRS
 from tests.benchmarks.kept import finish, machine
 from tests.benchmarks.site_samples import DRAWS, OTHERS, site_shares
@@ -180,7 +188,9 @@ def _peers(sample: Sample, python: str) -> Found:
         (folder / "texts.json").write_text(json.dumps(sample.corpus.texts), encoding="utf-8")
         np.save(folder / "pairs.npy", np.stack([sample.pairs.first, sample.pairs.second], axis=1))
         for peer in OF_PAIRS:
-            told = ask("trial", "pairs", peer, folder, python=python, seconds_max=TRIAL_S_MAX)
+            told = ask_contender(
+                "pairs", peer, folder, peers_python=python, seconds_max=TRIAL_S_MAX
+            )
             print(
                 f"{sample.name:28} {peer:12} {told.get('left_out') or told['version']}", flush=True
             )

@@ -19,12 +19,10 @@ replica that judges the rows in order. Last the judge in one task and in legs, o
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -39,7 +37,7 @@ import psutil
 from tests.benchmarks.archive import legs
 from tests.benchmarks.archive.documents import SHARES, write_documents
 from tests.benchmarks.archive.rows import begin_rows, check_first
-from tests.benchmarks.common import REPOSITORY, Figures, options, table
+from tests.benchmarks.common import REPOSITORY, Figures, command_of, options, table
 from tests.benchmarks.figures import with_figures
 from tests.benchmarks.kept import machine, path_of, said, this_build
 from worker.cli.plan import archive_steps
@@ -121,28 +119,14 @@ def _anonymous(pid: int) -> int:
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss_Anon"))
 
 
-def child(step: str, folder: Path, rows: int, checked: int) -> None:
-    """
-    Run a step of the archive, as `neardup archive` does; of so many rows, if any, the first makes
-    them, and the last compares the answers to the first `checked`.
-    """
-    if rows and step == "rows":
-        begin_rows(folder, rows, max(FILES, rows // FILE_ROWS), _settings_for(rows))
-        return
-    asked = FileOptions(format="jsonl", keep="new", duplicates=True)
-    if rows:
-        run = Run.load(folder / "out")
-    else:
-        run = begin(folder / "out", find_inputs([str(folder / "in")]), asked, Settings(), None)
-    if step == "check":
-        check_first(run, checked)
-        return
-    if step == "same":
-        legs.check(folder)
-        return
-    if step in legs.WAYS:
-        legs.judge(folder, step, _cores())
-        return
+def begin_made(place: str, rows: int) -> None:
+    """Begin a run of so many made rows, in a folder."""
+    begin_rows(Path(place), rows, max(FILES, rows // FILE_ROWS), _settings_for(rows))
+
+
+def run_step(place: str, step: str) -> None:
+    """Run a step of the archive in a folder, as `neardup archive` does."""
+    run = Run.load(Path(place) / "out")
     with engine(None, _cores()) as tasks:
         tasks.check(run)
         if step == "rows":
@@ -151,6 +135,16 @@ def child(step: str, folder: Path, rows: int, checked: int) -> None:
             tasks.run("judge", judge_rows, run, [0], lambda: None)
         else:
             judge_all(run, tasks, lambda *_: None)
+
+
+def compare_first(place: str, checked: int) -> None:
+    """Compare the first answers of the run in a folder with those of one replica."""
+    check_first(Run.load(Path(place) / "out"), checked)
+
+
+def _own(function: str, place: Path, *given: object) -> list[str]:
+    """Return the command that calls one of these functions."""
+    return command_of("bench_archive", function, place, *given)
 
 
 def _settings_for(rows: int) -> Settings:
@@ -229,9 +223,10 @@ def on_documents(folder: Path, documents: int, python: str) -> Figures:
     truth = [orjson.loads(line)[1:] for line in (folder / "truth.jsonl").open("rb")]
     counts = [documents * (file + 1) // FILES - documents * file // FILES for file in range(FILES)]
     figures: Figures = {"documents": documents, "neardup": {}, "datatrove": {}}
-    own = [sys.executable, "-m", "tests.benchmarks.bench_archive", "--folder", folder, "--child"]
+    asked = FileOptions(format="jsonl", keep="new", duplicates=True)
+    begin(folder / "out", find_inputs([str(folder / "in")]), asked, Settings(), None)
     for step, names in STEPS.items():
-        figures["neardup"][step] = measured([*own, step], folder / "out", names)
+        figures["neardup"][step] = measured(_own("run_step", folder, step), folder / "out", names)
         print(f"neardup, {step}: {figures['neardup'][step]}", flush=True)
     for stage, names in STAGES.items():
         command = [python, STAGE, stage, folder, FILES, _cores()]
@@ -247,21 +242,15 @@ def on_documents(folder: Path, documents: int, python: str) -> Figures:
 
 def on_rows(folder: Path, rows: int, checked: int) -> Figures:
     """The judge and the verdicts on rows; the first answers are compared with one replica's."""
-    own = [
-        sys.executable,
-        "-m",
-        "tests.benchmarks.bench_archive",
-        "--folder",
-        folder,
-        "--rows",
-        rows,
-        "--checked",
-        checked,
-        "--child",
-    ]
     figures: Figures = {"count": rows, "checked": checked}
-    for step, names in {**STEPS, "check": ()}.items():
-        figures[step] = measured([*own, f"{step}-of-rows"], folder / "out", names)
+    commands = {
+        "rows": _own("begin_made", folder, rows),
+        "judge": _own("run_step", folder, "judge"),
+        "verdicts": _own("run_step", folder, "verdicts"),
+        "check": _own("compare_first", folder, checked),
+    }
+    for step, command in commands.items():
+        figures[step] = measured(command, folder / "out", STEPS.get(step, ()))
         print(f"rows, {step}: {figures[step]}", flush=True)
     run = Run.load(folder / "out")
     figures["originals"] = run.results("judge")[0]["originals"]
@@ -275,15 +264,15 @@ def on_legs(folder: Path, sizes: Sequence[int]) -> list[Figures]:
     found = []
     for rows in sizes:
         place = folder / f"{rows}"
-        own = [sys.executable, "-m", "tests.benchmarks.bench_archive", "--folder", place]
-        own += ["--rows", str(rows), "--child"]
         size: Figures = {"count": rows}
-        measured([*own, "rows-of-rows"], place / "out", ())
+        measured(_own("begin_made", place, rows), place / "out", ())
         for way in legs.WAYS:
-            size[way] = measured([*own, f"{way}-of-rows"], place / way, ())
+            size[way] = measured(
+                command_of("archive.legs", "judge", place, way, _cores()), place / way, ()
+            )
             size[way] |= json.loads((place / f"{way}.json").read_bytes())
             print(f"{rows:,} rows, {way}: {size[way]}", flush=True)
-        measured([*own, "same-of-rows"], place / "same", ())
+        measured(command_of("archive.legs", "check", place), place / "same", ())
         size["checked"] = json.loads((place / "checked.json").read_bytes())
         found.append(size)
         shutil.rmtree(place)
@@ -403,12 +392,7 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="for what is made; by default one that is removed"
     )
-    parser.add_argument("--child", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    if chosen.child:
-        step, _, of_rows = chosen.child.partition("-")
-        child(step, chosen.folder, chosen.rows if of_rows else 0, chosen.checked)
-        return
     kernels.ready(Settings())  # what a first start compiles is no step's
     documents, rows = (
         (one // QUICK if chosen.quick else one) for one in (chosen.documents, chosen.rows)

@@ -25,7 +25,7 @@ from typing import Any
 import orjson
 
 from tests.benchmarks import common
-from tests.benchmarks.common import CORPORA, Figures, ask, table
+from tests.benchmarks.common import CORPORA, Figures, ask, ask_contender, table
 from tests.benchmarks.contenders import ESTIMATE_MIN, OF_TEXTS
 from tests.benchmarks.kept import DEPLOYED, WIDER, finish, machine, this_build
 from tests.benchmarks.stages import pieces
@@ -76,22 +76,17 @@ def main() -> None:
         path = Path(temporary) / "texts.json"
         path.write_text(json.dumps(texts), encoding="utf-8")
         for name in chosen.contenders:
-            python, seconds = (
-                chosen.peers_python if common.package_of(name) else sys.executable,
-                0.1 if chosen.quick else 1.5,
-            )
-            found[name] = ask(
-                "trial",
+            found[name] = ask_contender(
                 "texts",
                 name,
                 path,
-                seconds,
-                python=python,
+                0.1 if chosen.quick else 1.5,
+                peers_python=chosen.peers_python,
                 seconds_max=TRIAL_S_MAX,
             )
             print(f"{name:34} {found[name].get('left_out') or found[name]['version']}", flush=True)
         path.write_text(json.dumps(stage_texts(40 if chosen.quick else 200)), encoding="utf-8")
-        stages = ask("stages", path, 2 if chosen.quick else 100)
+        stages = ask("stages", "of_texts", path, 2 if chosen.quick else 100)
     first_s, later_s = first_fingerprints_s(1 if chosen.quick else 3)
     kept = {
         "machine": where,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.benchmarks import common
-from tests.benchmarks.common import INK, Figures, ask, names, numbers, reached, table
+from tests.benchmarks.common import INK, Figures, ask_contender, names, numbers, reached, table
 from tests.benchmarks.contenders import OF_FINGERPRINTS
 from tests.benchmarks.index_data import DIRECTED, kept_fingerprints
 from tests.benchmarks.kept import keep, machine, path_of, this_build
@@ -167,17 +167,19 @@ def _makes_sense(name: str, size: int, distance: int, data: str) -> bool:
 
 
 def run(name: str, size: int, distance: int, data: str, chosen: argparse.Namespace) -> Trial:
-    python = chosen.peers_python if common.package_of(name) else sys.executable
     source = kept_fingerprints(size + MORE) if data == "texts" else data
     seconds = chosen.load_s_max + (UNRELATED_S_MAX if name == UNRELATED else REST_S_MAX)
-    arguments = (name, size, distance, source, chosen.load_s_max)
-    return Trial(
+    found = ask_contender(
+        "fingerprints",
         name,
         size,
         distance,
-        data,
-        ask("trial", "fingerprints", *arguments, python=python, seconds_max=seconds),
+        source,
+        chosen.load_s_max,
+        peers_python=chosen.peers_python,
+        seconds_max=seconds,
     )
+    return Trial(name, size, distance, data, found)
 
 
 def parsed() -> argparse.Namespace:

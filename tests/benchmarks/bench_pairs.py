@@ -3,13 +3,11 @@ All pairs within a distance of a million and of ten million fingerprints: `make 
 
 Seconds and the most memory that the whole process ever held, on one core: random fingerprints; a
 crawl, where half are 0 to 5 bits away from an earlier one; fingerprints of texts. Each trial has a
-process to itself, which `python -m tests.benchmarks.bench_pairs SIZE DATA` is. Written to
-tests/benchmarks/results: pairs.json, pairs.md.
+process to itself. Written to tests/benchmarks/results: pairs.json, pairs.md.
 """
 
 from __future__ import annotations
 
-import json
 import resource
 import time
 from collections.abc import Sequence
@@ -53,7 +51,8 @@ def fingerprints(data: str, size: int) -> NDArray[np.uint64]:
 
 
 def trial(size: int, data: str) -> Figures:
-    """Find all pairs, then all clusters."""
+    """Find all pairs, then all clusters, on one core."""
+    on_one_core()
     few = fingerprints("random", 1_000)
     list(all_pairs(few, DISTANCE))
     clusters(few, DISTANCE)
@@ -100,19 +99,13 @@ def tables(found: Sequence[Figures]) -> list[str]:
 
 
 def main() -> None:
-    parser = options(__doc__, "a million, random")
-    parser.add_argument("trial", nargs="*", help="a size and its data: one trial, in this process")
-    chosen = parser.parse_args()
-    if chosen.trial:
-        on_one_core()
-        size, data = chosen.trial
-        print(json.dumps(trial(int(size), data)))
-        return
+    chosen = options(__doc__, "a million, random").parse_args()
     where = machine()
     found = []
     for size, data in TRIALS[:1] if chosen.quick else TRIALS:
         source = kept_fingerprints(size) if data == "texts" else data
-        found.append({"size": size, "data": data} | ask("bench_pairs", size, source))
+        told = ask("bench_pairs", "trial", size, source)
+        found.append({"size": size, "data": data} | told)
         print(found[-1], flush=True)
     finish(chosen, "pairs", {"machine": where, "trials": found}, tables(found))
 

@@ -13,7 +13,6 @@ snapshot stay there for other parts.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import json
 import mmap
@@ -58,12 +57,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--parts", type=names, default=PARTS)
-    parser.add_argument("--child", choices=PARTS, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     rows = chosen.rows or (QUICK_ROWS if chosen.quick else ROWS)
-    if chosen.child:
-        print(json.dumps(_RUN[chosen.child](chosen.folder, rows)))
-        return
     with tempfile.TemporaryDirectory() as made:
         folder = chosen.folder or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,10 +68,15 @@ def main() -> None:
         if set(chosen.parts) != set(PARTS) and kept.is_file():
             figures = json.loads(kept.read_text())["figures"]  # of the other parts
         for part in chosen.parts:
-            found = ask("bench_replay", "--child", part, "--folder", folder, "--rows", rows)
+            found = ask("bench_replay", "measured", part, folder, rows)
             print(f"{part}: {found}")
             figures |= found
     finish(chosen, "replay", {"machine": where, "figures": figures}, _table(figures, rows))
+
+
+def measured(part: str, folder: str, rows: int) -> Figures:
+    """Measure a part, in a process that does nothing else."""
+    return _RUN[part](Path(folder), rows)
 
 
 def _log(folder: Path, rows: int) -> Figures:

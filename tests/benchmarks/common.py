@@ -17,8 +17,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from importlib import metadata
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -80,19 +80,25 @@ def package_of(contender: str) -> str | None:
     return PACKAGES.get(contender.split(maxsplit=1)[0].lower())
 
 
+def command_of(
+    module: str, function: str, *arguments: object, python: str = sys.executable
+) -> list[str]:
+    """Return the command that calls a benchmark's function and prints what it returns as JSON."""
+    given = json.dumps(arguments, default=str)  # of paths
+    return [python, "-m", "tests.benchmarks.common", module, function, given]
+
+
 def ask(
     module: str,
+    function: str,
     *arguments: object,
     python: str = sys.executable,
     seconds_max: float | None = None,
 ) -> Figures:
-    """
-    Return what a module's process says in its last line, JSON; without figures `left_out` says why.
-    """
-    command = [python, "-m", f"tests.benchmarks.{module}", *map(str, arguments)]
+    """Return what a function returns in a process of its own; else `left_out` says why not."""
     try:
         done = subprocess.run(
-            command,
+            command_of(module, function, *arguments, python=python),
             cwd=REPOSITORY,
             capture_output=True,
             text=True,
@@ -109,16 +115,20 @@ def ask(
     return found
 
 
-def answer(contender: str, measure: Callable[[], Figures]) -> None:
-    """Print for `ask` what one contender's trial finds, with the version of its package."""
-    package = package_of(contender) or "neardup"
-    try:
-        found = {"version": metadata.version(package)} | measure()
-    except (ImportError, metadata.PackageNotFoundError):
-        found = {"left_out": f"absent: {package} cannot be installed here"}
-    except TimeoutError as reason:
-        found = {"left_out": str(reason)}
-    print(json.dumps(found))
+def ask_contender(
+    kind: str, contender: str, *arguments: object, peers_python: str, seconds_max: float
+) -> Figures:
+    """Return what a contender's trial finds; peers run in their own environment."""
+    python = peers_python if package_of(contender) else sys.executable
+    return ask(
+        "trial",
+        "of_contender",
+        kind,
+        contender,
+        *arguments,
+        python=python,
+        seconds_max=seconds_max,
+    )
 
 
 def on_one_core() -> None:
@@ -169,3 +179,14 @@ def saved(figure: Any, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(colors=INK, labelsize=8)
     figure.savefig(path, dpi=110, facecolor="white")
+
+
+def main() -> None:
+    """Call a function for `command_of`."""
+    module, function, given = sys.argv[1:]
+    called = getattr(import_module(f"tests.benchmarks.{module}"), function)
+    print(json.dumps(called(*json.loads(given))))
+
+
+if __name__ == "__main__":
+    main()

@@ -3,15 +3,12 @@ Where a fingerprint's time goes: each stage of the kernel, in ns per token.
 
 The stages are those of `fingerprint_batch`, in its order, up to one that is named. What a stage takes
 is the time up to it, less the time up to the one before: of each the best pass, in processor time.
-
-    python -m tests.benchmarks.stages TEXTS.json ROUNDS    one line of JSON: script -> stage -> ns
 """
 
 from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -138,12 +135,8 @@ def pieces(texts: list[str], size: int, dice: random.Random) -> str:
     return found
 
 
-def main() -> None:
-    path, rounds = sys.argv[1:]
+def of_texts(path: str, rounds: int) -> dict[str, dict[str, float]]:
+    """Return what each stage takes of each set of texts in a file, on one core."""
     on_one_core()
     sets: Mapping[str, list[str]] = json.loads(Path(path).read_text(encoding="utf-8"))
-    print(json.dumps({name: measured(texts, int(rounds)) for name, texts in sets.items()}))
-
-
-if __name__ == "__main__":
-    main()
+    return {name: measured(texts, rounds) for name, texts in sets.items()}

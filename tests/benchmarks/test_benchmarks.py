@@ -5,6 +5,7 @@ figures.
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections import Counter
 from datetime import UTC, datetime
@@ -39,7 +40,7 @@ from tests.benchmarks.bench_fingerprint import CHANGES, quality_texts
 from tests.benchmarks.bench_index import Trial
 from tests.benchmarks.bench_scale import CORES, WORKERS, searches
 from tests.benchmarks.bench_week import KEPT, lines, sections
-from tests.benchmarks.common import RESULTS, ask
+from tests.benchmarks.common import RESULTS, ask_contender
 from tests.benchmarks.contenders import OF_FINGERPRINTS, TextContender
 from tests.benchmarks.index_data import directed_trial
 from tests.benchmarks.site_samples import COPIES, site_shares
@@ -234,9 +235,10 @@ def test_a_copy_differs_in_as_many_words_as_it_says(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("gaoya") is not None, reason="gaoya is installed here")
 def test_an_absent_peer_is_told(tmp_path: Path) -> None:
     """It is never left out silently: it has its line in the tables."""
-    missing = ask("trial", "texts", "gaoya", tmp_path, 0.1)
+    given = "texts", "gaoya", tmp_path, 0.1
+    missing = ask_contender(*given, peers_python=sys.executable, seconds_max=60)
     assert missing == {"left_out": "absent: gaoya cannot be installed here"}
-    absent = ask("trial", "texts", "gaoya", tmp_path, 0.1, python=str(tmp_path / "python"))
+    absent = ask_contender(*given, peers_python=str(tmp_path / "python"), seconds_max=60)
     assert absent == {"left_out": "absent: no environment of peers"}
     near = {"recall": dict.fromkeys(CHANGES, 1.0), "false_pairs": 0, "pairs": 1}
     speed = {bench_fingerprint.ENGLISH: {"documents_s": 1.0, "mb_s": 1.0}}

@@ -1,34 +1,30 @@
 """
-One contender, in a process of its own; prints one line of JSON.
+One contender, in a process of its own, and on one core where its speed counts.
 
-    python -m tests.benchmarks.trial texts CONTENDER TEXTS.json SECONDS
-    python -m tests.benchmarks.trial pairs CONTENDER FOLDER
-    python -m tests.benchmarks.trial fingerprints CONTENDER SIZE K DATA LIMIT_S
+`of_texts`: its speed on each set of texts, and what it finds again. A speed is that of the best pass
+over the texts, in processor time of the whole process; passes go on for some seconds.
 
-`texts`: its speed on each set of texts, on one core, and what it finds again. A speed is that of
-the best pass over the texts, in processor time of the whole process; passes go on for SECONDS.
-
-`pairs`: what it says of pairs of texts. FOLDER holds texts.json and pairs.npy, a row per pair;
+`of_pairs`: what it says of pairs of texts. A folder holds texts.json and pairs.npy, a row per pair;
 found.npy is written there, a row a method.
 
-`fingerprints`: it is loaded to a size, then asked and fed, 500 documents a call, on one core. First
-come documents that are new, then ones of which half are near a resident. DATA: `random`, or a file
-of fingerprints. The contender `growth` is ours from nothing to SIZE, told nothing beforehand.
+`of_fingerprints`: it is loaded to a size, then asked and fed, 500 documents a call. First come
+documents that are new, then ones of which half are near a resident. Fingerprints are `random`, or
+those of a file. The contender `growth` is ours from nothing to the size, told nothing beforehand.
 """
 
 from __future__ import annotations
 
 import json
 import mmap
-import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import psutil
 
-from tests.benchmarks.common import Figures, answer, flipped, on_one_core
+from tests.benchmarks.common import Figures, flipped, on_one_core, package_of
 from tests.benchmarks.contenders import (
     OF_FINGERPRINTS,
     OF_PAIRS,
@@ -62,13 +58,13 @@ def passes(contender: TextContender, texts: list[str], seconds: float) -> float:
     return best
 
 
-def of_texts(name: str, path: str, seconds: str) -> Figures:
+def of_texts(name: str, path: str, seconds: float) -> Figures:
     on_one_core()
     contender = OF_TEXTS[name]()
     texts = json.loads(Path(path).read_text(encoding="utf-8"))
     speed = {}
     for kind, chosen in texts["speed"].items():
-        spent = passes(contender, chosen, float(seconds))
+        spent = passes(contender, chosen, seconds)
         size = sum(len(text.encode()) for text in chosen)
         speed[kind] = {"documents_s": len(chosen) / spent, "mb_s": size / spent / 1e6}
     nearness = {
@@ -224,20 +220,29 @@ def recall(resident: Numbers, asked: Numbers, found: list[int], max_distance: in
     return hit / due if due else None
 
 
-def of_fingerprints(name: str, size: str, max_distance: str, data: str, limit_s: str) -> Figures:
+def of_fingerprints(name: str, size: int, max_distance: int, data: str, limit_s: float) -> Figures:
     on_one_core()
     if name in ("neardup directed", "unrelated"):
         # Peers have no numba.
         from tests.benchmarks.index_data import directed_trial  # noqa: PLC0415
 
-        return directed_trial(name, int(size), float(limit_s))
-    return trial(name, int(size), int(max_distance), data, float(limit_s))
+        return directed_trial(name, size, limit_s)
+    return trial(name, size, max_distance, data, limit_s)
 
 
-if __name__ == "__main__":
-    OF: dict[str, Callable[..., Figures]] = {
-        "texts": of_texts,
-        "pairs": of_pairs,
-        "fingerprints": of_fingerprints,
-    }
-    answer(sys.argv[2], lambda: OF[sys.argv[1]](*sys.argv[2:]))
+OF: dict[str, Callable[..., Figures]] = {
+    "texts": of_texts,
+    "pairs": of_pairs,
+    "fingerprints": of_fingerprints,
+}
+
+
+def of_contender(kind: str, name: str, *given: object) -> Figures:
+    """Return what one contender's trial finds, with the version of its package."""
+    package = package_of(name) or "neardup"
+    try:
+        return {"version": metadata.version(package)} | OF[kind](name, *given)
+    except ImportError:  # also of metadata that are not there
+        return {"left_out": f"absent: {package} cannot be installed here"}
+    except TimeoutError as reason:
+        return {"left_out": str(reason)}

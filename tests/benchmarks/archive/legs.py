@@ -75,8 +75,9 @@ def _core_s() -> float:
     return sum(sum(one.cpu_times()[:2]) for one in (top, *top.children(recursive=True)))
 
 
-def judge(folder: Path, way: str, cores: int) -> None:
+def judge(place: str, way: str, cores: int) -> None:
     """Judge the rows of a run, in one task or in legs; write what it took."""
+    folder = Path(place)
     run = Run.load(folder / "out")
     rows = run.firsts[-1]
     if way == "legs":
@@ -112,8 +113,9 @@ def _same_rows(run: Run, folder: Path, limit: int) -> Run:
     return again
 
 
-def check(folder: Path) -> None:
+def check(place: str) -> None:
     """Compare the judgements of both runs, those of the last inputs if there are many."""
+    folder = Path(place)
     runs = [Run.load(folder / name) for name in ("out", "legs")]
     compared = 0
     for number in range(max(0, len(runs[0].inputs) - INPUTS_CHECKED), len(runs[0].inputs)):
