@@ -39,7 +39,7 @@ from tests.benchmarks.archive.documents import SHARES, write_documents
 from tests.benchmarks.archive.rows import begin_rows, check_first
 from tests.benchmarks.common import REPOSITORY, Figures, command_of, options, table
 from tests.benchmarks.figures import with_figures
-from tests.benchmarks.kept import machine, path_of, said, this_build
+from tests.benchmarks.kept import kept_results, machine, said, write
 from worker.cli.plan import archive_steps
 from worker.core import planner
 from worker.core.search import SearchRules
@@ -397,7 +397,6 @@ def main() -> None:
     documents, rows = (
         (one // QUICK if chosen.quick else one) for one in (chosen.documents, chosen.rows)
     )
-    path = path_of("archive", this_build())
     found: Figures = {}
     with tempfile.TemporaryDirectory(prefix="neardup-bench-", dir=chosen.folder) as folder:
         for part in chosen.parts.split(","):
@@ -414,10 +413,8 @@ def main() -> None:
             found[part] = {"machine": where, **figures}
     print(f"\n{markdown(found)}")
     if not (chosen.quick or chosen.no_save):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        kept: Figures = {**(json.loads(path.read_bytes()) if path.exists() else {}), **found}
-        path.write_text(json.dumps(kept, indent=1) + "\n")
-        path.with_suffix(".md").write_text(markdown(kept))
+        kept = kept_results("archive") | found
+        write("archive", kept, markdown(kept))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ tests/benchmarks/results: index.json, index.md, index.png.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -24,7 +23,7 @@ from tests.benchmarks import common
 from tests.benchmarks.common import INK, Figures, ask_contender, names, numbers, reached, table
 from tests.benchmarks.contenders import OF_FINGERPRINTS
 from tests.benchmarks.index_data import DIRECTED, kept_fingerprints
-from tests.benchmarks.kept import keep, machine, path_of, this_build
+from tests.benchmarks.kept import keep, kept_results, machine
 from worker.core.search import SearchRules
 
 OURS, GROWTH, UNRELATED = "neardup", "growth", "unrelated"
@@ -219,8 +218,7 @@ def main() -> None:
     """
     chosen = parsed()
     where = machine()
-    path = path_of("index", this_build())
-    kept = json.loads(path.read_text())["trials"] if chosen.add and path.is_file() else []
+    kept = kept_results("index").get("trials", []) if chosen.add else []
     found = {trial.key: trial for trial in (Trial(**fields) for fields in kept)}
     lines: list[str] = []
     keys = list(trials(chosen))

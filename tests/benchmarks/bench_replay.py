@@ -14,7 +14,6 @@ snapshot stay there for other parts.
 from __future__ import annotations
 
 import ctypes
-import json
 import mmap
 import os
 import struct
@@ -28,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.common import Figures, ask, names, options, reached, table
-from tests.benchmarks.kept import finish, machine, path_of, this_build
+from tests.benchmarks.kept import finish, kept_results, machine
 from worker.core.kernels.texts import ask_for
 from worker.core.search import SearchRules
 from worker.log.record import FORMAT_VERSION, RowKind, Rows, Section, Source, decode, encode
@@ -64,9 +63,8 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         where = machine() | {"rows": rows, "rows_a_record": RECORD_ROWS}
         figures: Figures = {}
-        kept = path_of("replay", this_build())
-        if set(chosen.parts) != set(PARTS) and kept.is_file():
-            figures = json.loads(kept.read_text())["figures"]  # of the other parts
+        if set(chosen.parts) != set(PARTS):
+            figures = kept_results("replay").get("figures", {})  # of the other parts
         for part in chosen.parts:
             found = ask("bench_replay", "measured", part, folder, rows)
             print(f"{part}: {found}")

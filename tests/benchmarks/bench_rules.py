@@ -14,20 +14,18 @@ Written to tests/benchmarks/results: rules.json, rules.md.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks import accuracy_samples, common
-from tests.benchmarks.common import CORPORA, table
-from tests.benchmarks.kept import keep, machine, path_of, this_build
+from tests.benchmarks.common import CORPORA, Figures, table
+from tests.benchmarks.kept import keep, kept_results, machine
 from worker.core.evaluation import finds, measure
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import SearchIndex
@@ -273,10 +271,9 @@ def main() -> None:
     chosen = parser.parse_args()
     sizes = [100_000] if chosen.quick else chosen.sizes
     shapes = chosen.shapes[: 2 if chosen.quick else None]
-    path = path_of("rules", this_build())
-    kept = kept_results(path) if chosen.add else {"costs": [], "found": []}
-    costs = {one.place: one for one in kept["costs"]}
-    found = {one.rules: one for one in kept["found"]}
+    kept = kept_results("rules") if chosen.add else {}
+    costs = {one.place: one for one in costs_of(kept)}
+    found = {fields["rules"]: Found(**fields) for fields in kept.get("found", [])}
     if (CORPORA / "pairs.tsv").is_file():
         found |= {one.rules: one for one in found_by(shapes)}
     where = machine()
@@ -286,7 +283,7 @@ def main() -> None:
             print(costs[originals, text], flush=True)
         ordered = [costs[place] for place in sorted(costs)]
         lines = tables(ordered, list(found.values()))
-        figures: dict[str, Any] = {
+        figures: Figures = {
             "machine": where,
             "costs": [one._asdict() for one in ordered],
             "found": [one._asdict() for one in found.values()],
@@ -295,13 +292,9 @@ def main() -> None:
     print("", *lines, sep="\n")
 
 
-def kept_results(path: Path) -> dict[str, Any]:
-    """Return the costs, and what was found, that an earlier run has kept."""
-    figures = json.loads(path.read_text())
-    return {
-        "costs": [Cost(**fields) for fields in figures["costs"]],
-        "found": [Found(**fields) for fields in figures["found"]],
-    }
+def costs_of(kept: Figures) -> list[Cost]:
+    """Return the costs that a run has kept."""
+    return [Cost(**fields) for fields in kept.get("costs", [])]
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ is this plot's.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -25,10 +24,10 @@ from pathlib import Path
 import orjson
 
 from tests.benchmarks import common
-from tests.benchmarks.bench_rules import Cost, SameSketches, rules_of
+from tests.benchmarks.bench_rules import Cost, SameSketches, costs_of, rules_of
 from tests.benchmarks.bench_stream import text_documents
-from tests.benchmarks.common import INK, reached, table
-from tests.benchmarks.kept import finish, machine, path_of, this_build
+from tests.benchmarks.common import INK, Figures, reached, table
+from tests.benchmarks.kept import finish, kept_results, machine
 from worker.core.group import Parts, documents_per_s
 from worker.core.index import SearchIndex
 from worker.core.planner import rules_for
@@ -114,12 +113,12 @@ def _searched_s(rows: Rows) -> float:
     return time.thread_time() - before
 
 
-def searches(path: Path) -> dict[int, Cost]:
+def searches(kept: Figures) -> dict[int, Cost]:
     """
     Return what `bench-rules` has kept of the rules for each number of originals; of LARGEST where
     these were not measured.
     """
-    costs = [Cost(**fields) for fields in json.loads(path.read_text())["costs"]]
+    costs = costs_of(kept)
     chosen = {}
     for originals in ORIGINALS:
         rules = rules_for(originals)
@@ -191,7 +190,7 @@ def main() -> None:
     chosen = parser.parse_args()
     where = machine()
     parts, alone_us = measured_parts(2_000 if chosen.quick else chosen.documents)
-    found = searches(path_of("rules", this_build()))
+    found = searches(kept_results("rules"))
     rates = rates_of(parts, {originals: cost.us for originals, cost in found.items()})
     groups = [
         {"originals": originals, "cores": cores, "workers": WORKERS, "documents_per_s": row}

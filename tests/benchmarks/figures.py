@@ -14,7 +14,6 @@ also run with wider vectors than are deployed, a table has a column of each buil
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +31,7 @@ from tests.benchmarks.bench_rules import text_of
 from tests.benchmarks.bench_stream import HTML, OF_ARCHIVE
 from tests.benchmarks.common import REPOSITORY
 from tests.benchmarks.index_data import DIRECTED
-from tests.benchmarks.kept import BUILDS, DEPLOYED, code_digest, path_of
+from tests.benchmarks.kept import BUILDS, DEPLOYED, code_digest, kept_results, path_of
 from worker.cli import plan
 from worker.core import planner
 
@@ -45,7 +44,7 @@ Lines = Iterator[str]
 @cache
 def results(name: str, build: str = DEPLOYED) -> Any:
     """Return what `make bench-NAME` kept of a build."""
-    return json.loads(path_of(name, build).read_text(encoding="utf-8"))
+    return kept_results(name, build)
 
 
 def runs_of(*names: str) -> str:

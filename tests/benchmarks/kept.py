@@ -158,6 +158,21 @@ def machine() -> dict[str, str | int | float]:
     }
 
 
+def kept_results(name: str, build: str = "") -> Figures:
+    """Return what `make bench-NAME` kept of a build, by default of this one; {} if nothing."""
+    path = path_of(name, build or this_build())
+    found: Figures = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return found
+
+
+def write(name: str, figures: Figures, text: str) -> None:
+    """Write figures and tables of this build, as NAME.json and NAME.md."""
+    path = path_of(name, this_build())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
+    path.with_suffix(".md").write_text(text)
+
+
 Plots = Mapping[str, Callable[[Path], None]]  # by the name of a picture: what draws it
 
 
@@ -190,14 +205,8 @@ def keep(
     if chosen.quick or chosen.no_save:
         return
     figures["machine"]["code"] = code_digest(name)
-    path = path_of(name, this_build())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(figures, ensure_ascii=False, indent=1) + "\n")
-    path.with_suffix(".md").write_text(
-        "\n".join(
-            [f"Measured with `make bench-{name}`: {said(figures['machine'])}.", "", *lines, ""]
-        )
-    )
+    tables = [f"Measured with `make bench-{name}`: {said(figures['machine'])}.", "", *lines, ""]
+    write(name, figures, "\n".join(tables))
     if this_build() == DEPLOYED:
         for file, plot in (plots or {}).items():
             plot(RESULTS / file)

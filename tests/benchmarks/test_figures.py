@@ -96,7 +96,7 @@ def test_results_of_wider_vectors_take_no_other_ones_place(
 
 def seconds_of(build: str) -> list[figures.Figure]:
     """A row with the seconds of a kept result."""
-    kept_of = json.loads(kept.path_of("pairs", build).read_text())
+    kept_of = kept.kept_results("pairs", build)
     return [figures.Figure("join", "s", str(kept_of["seconds"]))]
 
 
