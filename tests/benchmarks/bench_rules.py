@@ -21,10 +21,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tests.benchmarks import accuracy_samples, common
 from tests.benchmarks.common import CORPORA, Figures, table
+from tests.benchmarks.index_data import random_signs
 from tests.benchmarks.kept import keep, kept_results, machine
 from worker.core.evaluation import finds, measure
 from worker.core.fingerprint import Fingerprinter
@@ -41,14 +41,6 @@ SHAPES = common.names(
 )
 RECORD = 1_000  # rows of a call
 LOADED_AT_ONCE = MILLION
-DOUBTFUL = (
-    1,
-    0,
-    0,
-    0,
-    1,
-    0,
-)  # binary places, the last first: .266 of the bits, as of web documents
 
 
 class Trial(NamedTuple):
@@ -133,17 +125,6 @@ def text_of(rules: SearchRules) -> str:
     return f"{rules.blocks}x{rules.block_bits}x{rules.patterns}"
 
 
-def drawn(count: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Fingerprints and doubts of unrelated documents."""
-    dice = np.random.default_rng(seed)
-    fingerprints = dice.integers(0, 2**64, count, dtype=np.uint64)
-    doubts = np.zeros(count, np.uint64)
-    for place in DOUBTFUL:
-        bits = dice.integers(0, 2**64, count, dtype=np.uint64)
-        doubts = doubts | bits if place else doubts & bits
-    return fingerprints, doubts
-
-
 def cost(text: str, originals: int) -> Cost:
     """Load so many originals, then judge and index new ones, few and many a call."""
     rules = rules_of(text)
@@ -152,9 +133,9 @@ def cost(text: str, originals: int) -> Cost:
     for begin in range(0, originals, LOADED_AT_ONCE):
         count = min(LOADED_AT_ONCE, originals - begin)
         rows = np.arange(begin, begin + count, dtype=np.uint32)
-        index.insert(*drawn(count, begin + 7), rows)
+        index.insert(*random_signs(count, begin + 7), rows)
     spent: dict[Trial, list[float]] = {}
-    known = drawn(min(LOADED_AT_ONCE, originals), 7)  # the first that were loaded
+    known = random_signs(min(LOADED_AT_ONCE, originals), 7)  # the first that were loaded
     for trial in TRIALS:
         size = trial.rows
         sketches = np.random.default_rng(1).integers(0, 2**64, (size, 8), dtype=np.uint64)
@@ -162,7 +143,7 @@ def cost(text: str, originals: int) -> Cost:
         sketches[copies] = 0
         spent[trial] = []
         for call in range(trial.calls):
-            fingerprints, doubts = drawn(size, len(index) + 3)
+            fingerprints, doubts = random_signs(size, len(index) + 3)
             chosen = (np.arange(len(copies)) + call * len(copies)) % len(known[0])
             fingerprints[copies] = known[0][chosen]
             doubts[copies] = known[1][chosen]
