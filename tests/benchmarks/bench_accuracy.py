@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 from tests.benchmarks import accuracy_samples
 from tests.benchmarks.accuracy_samples import LENGTHS, PAIRS, POINTS, Sample
 from tests.benchmarks.common import (
-    INK,
     ask_contender,
     drawing,
     labelled_corpus,
     options,
     saved,
     table,
+    titled,
 )
 from tests.benchmarks.contenders import OF_PAIRS
 from tests.benchmarks.kept import finish, machine
@@ -328,8 +328,7 @@ def plot_edits(parts: Shares, path: Path) -> None:
             label=f"{length} words",
         )
     for axis, title in ((left, "found, each method"), (right, f"found, {DEFAULTS}, by length")):
-        axis.set_title(title, loc="left", fontsize=9, color=INK)
-        axis.set_xlabel("Jaccard index of 3-shingles", fontsize=8)
+        titled(axis, title, "Jaccard index of 3-shingles")
         axis.set_ylim(0, 1.02)
     figure.legend(handles=left.lines, frameon=False, fontsize=7, loc="outside left upper")
     figure.legend(handles=right.lines, frameon=False, fontsize=7, loc="outside right upper")

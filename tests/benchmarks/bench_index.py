@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.benchmarks import common
-from tests.benchmarks.common import INK, Figures, ask_contender, names, numbers, reached, table
+from tests.benchmarks.common import Figures, ask_contender, names, numbers, reached, table
 from tests.benchmarks.contenders import OF_FINGERPRINTS
 from tests.benchmarks.index_data import DIRECTED, kept_fingerprints
 from tests.benchmarks.kept import keep, kept_results, machine
@@ -347,8 +347,7 @@ def plot(found: Sequence[Trial], path: Path) -> None:
                 )
         axis.set_xscale("log")
         axis.set_yscale("log")
-        axis.set_xlabel("fingerprints held", fontsize=9, color=INK)
-        axis.set_title(title, loc="left", fontsize=10, color=INK)
+        common.titled(axis, title, "fingerprints held")
     figure.legend(
         *axes[0].get_legend_handles_labels(),
         fontsize=8,

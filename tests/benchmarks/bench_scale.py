@@ -26,7 +26,7 @@ import orjson
 from tests.benchmarks import common
 from tests.benchmarks.bench_rules import Cost, SameSketches, costs_of, rules_of
 from tests.benchmarks.bench_stream import text_documents
-from tests.benchmarks.common import INK, Figures, reached, table
+from tests.benchmarks.common import Figures, reached, table
 from tests.benchmarks.kept import finish, kept_results, machine
 from worker.core.group import Parts, documents_per_s
 from worker.core.index import SearchIndex
@@ -167,9 +167,8 @@ def plot(rates: Rates, path: Path) -> None:
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.set_xticks(WORKERS, [str(count) for count in WORKERS])
-    axis.set_xlabel("workers of the group", fontsize=9, color=INK)
     title = "documents a second of a group, texts of 5 KB, calculated from the parts of a worker"
-    axis.set_title(title, loc="left", fontsize=10, color=INK)
+    common.titled(axis, title, "workers of the group")
     axis.legend(fontsize=8, frameon=False)
     common.saved(figure, path)
 

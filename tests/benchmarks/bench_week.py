@@ -93,15 +93,15 @@ def plot(run: Soak, path: Path) -> None:
     figure, axes = common.drawing(8, 7, rows=3, sharex=True)
     minutes = [look.seconds / 60 for look in run.looks]
     _curve(axes[0], minutes, [look.originals for look in run.looks], COLORS[1], "originals")
-    axes[0].set_title("originals", loc="left", fontsize=10, color=INK)
+    common.titled(axes[0], "originals")
     _curve(axes[1], minutes, [look.log_mb for look in run.looks], COLORS[1], "logs")
     _curve(axes[1], minutes, [look.snapshots_mb for look in run.looks], COLORS[0], "snapshots")
-    axes[1].set_title("disk, MB", loc="left", fontsize=10, color=INK)
+    common.titled(axes[1], "disk, MB")
     for worker, color in zip(WORKERS, COLORS, strict=True):
         resident = [look.resident_mb.get(worker, float("nan")) for look in run.looks]
         _curve(axes[2], minutes, resident, color, worker)
-    axes[2].set_title("memory of each worker, MB", loc="left", fontsize=10, color=INK)
-    axes[2].set_xlabel("minutes; dashed: the log is renewed, dotted: a worker is killed", color=INK)
+    below = "minutes; dashed: the log is renewed, dotted: a worker is killed"
+    common.titled(axes[2], "memory of each worker, MB", below)
     for axis in axes:
         axis.set_ylim(bottom=0)
         for renewed in run.renewals:

@@ -172,6 +172,12 @@ def drawing(
     return figure, figure.subplots(rows, columns, sharex=sharex, sharey=sharey)
 
 
+def titled(axis: Any, title: str, below: str = "") -> None:
+    """Say above an axis what it shows, and below it what its numbers are."""
+    axis.set_title(title, loc="left", fontsize=10, color=INK)
+    axis.set_xlabel(below, fontsize=9, color=INK)
+
+
 def saved(figure: Any, path: Path) -> None:
     """Write a plot: quiet axes, white ground."""
     for axis in figure.axes:
