@@ -23,6 +23,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from tests.benchmarks.common import corpus_rows
 from worker.cli.labelled import Corpus, pairs_of, read_corpus, read_labels
 from worker.cli.reading import Reading
 from worker.core.evaluation import SAME_FROM, Pairs, exact_jaccard, shingle_set
@@ -74,7 +75,7 @@ def plain_sample(folder: Path, settings: Settings) -> Sample:
     corpus, pairs = labelled(folder, settings)
     number = {doc_id: row for row, doc_id in enumerate(corpus.doc_ids)}
     texts = list(corpus.texts)
-    for row in map(orjson.loads, (folder / "docs.jsonl").read_bytes().splitlines()):
+    for row in corpus_rows(folder):
         if row["set"] == "adswap":
             texts[number[row["doc_id"]]] = html.unescape(re.sub(_INVISIBLE, "\n", row["html"]))
     mine = np.array([kind.startswith("adswap:") for kind in pairs.kinds])
@@ -251,8 +252,7 @@ def articles_of(folder: Path, settings: Settings) -> list[str]:
 
 def snippets_of(folder: Path) -> list[str]:
     """Return the advertisements of the shared corpus."""
-    rows = map(orjson.loads, (folder / "snippets.jsonl").read_bytes().splitlines())
-    return [row["text"] for row in rows]
+    return [row["text"] for row in corpus_rows(folder, "snippets.jsonl")]
 
 
 def blocks(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int = 1) -> Sample:

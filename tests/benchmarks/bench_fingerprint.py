@@ -22,10 +22,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from tests.benchmarks import common
-from tests.benchmarks.common import CORPORA, Figures, ask, ask_contender, table
+from tests.benchmarks.common import CORPORA, Figures, ask, ask_contender, corpus_rows, table
 from tests.benchmarks.contenders import ESTIMATE_MIN, OF_TEXTS
 from tests.benchmarks.kept import DEPLOYED, WIDER, finish, machine, this_build
 from tests.benchmarks.stages import pieces
@@ -298,9 +296,8 @@ def corpus_texts(folder: Path) -> Iterator[tuple[str, str | None]]:
     """
     One text for each document of the labelled corpus, of its versions the first, and its language.
     """
-    path = folder / "docs.jsonl"
     seen: set[str] = set()
-    for row in map(orjson.loads, path.read_bytes().splitlines() if path.is_file() else []):
+    for row in corpus_rows(folder):
         if "text" not in row or row["set"] in ("minhash", "adswap") or row["url"] in seen:
             continue  # these two sets are made of copies
         seen.add(row["url"])

@@ -13,7 +13,6 @@ tests/benchmarks/results: pages.json, .md.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import time
@@ -27,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.common import CORPORA, options, reached, table
+from tests.benchmarks.common import CORPORA, corpus_rows, options, reached, table
 from tests.benchmarks.kept import finish, machine
 from tests.core.pages import made_pages
 from worker.core import stopwords
@@ -351,8 +350,8 @@ def stability(folder: Path, extract: Extract, count: int) -> dict[str, float]:
     sentences = [
         s.strip() + "." for page in bodies for s in page["body"].split(".") if 60 < len(s) < 220
     ]
-    lines = (folder / "snippets.jsonl").open(encoding="utf-8")
-    snippets = (str(row.get("text") or row.get("html") or "") for row in map(json.loads, lines))
+    rows = corpus_rows(folder, "snippets.jsonl")
+    snippets = (str(row.get("text") or row.get("html") or "") for row in rows)
     promotions = [text for text in snippets if 30 < len(text) < 400]
     base = fingerprints(pages, extract)
     found = {}

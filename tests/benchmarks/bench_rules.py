@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.benchmarks import accuracy_samples, common
-from tests.benchmarks.common import CORPORA, Figures, table
+from tests.benchmarks.common import CORPORA, Figures, labelled_corpus, table
 from tests.benchmarks.index_data import random_signs
 from tests.benchmarks.kept import keep, kept_results, machine
 from worker.core.evaluation import finds, measure
@@ -255,7 +255,7 @@ def main() -> None:
     kept = kept_results("rules") if chosen.add else {}
     costs = {one.place: one for one in costs_of(kept)}
     found = {fields["rules"]: Found(**fields) for fields in kept.get("found", [])}
-    if (CORPORA / "pairs.tsv").is_file():
+    if labelled_corpus("only costs are measured"):
         found |= {one.rules: one for one in found_by(shapes)}
     where = machine()
     for originals in sizes or [0]:

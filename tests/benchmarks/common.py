@@ -17,7 +17,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,14 @@ def labelled_corpus(left_out: str) -> Path | None:
         return CORPORA
     print(f"no labelled corpus at {CORPORA} (set NEARDUP_CORPORA): {left_out}")
     return None
+
+
+def corpus_rows(folder: Path, name: str = "docs.jsonl") -> Iterator[Figures]:
+    """Yield the rows of a file of the labelled corpus: none where it is absent."""
+    path = folder / name
+    if path.is_file():
+        with path.open("rb") as lines:
+            yield from map(json.loads, lines)
 
 
 def package_of(contender: str) -> str | None:

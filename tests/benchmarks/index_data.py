@@ -19,12 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import orjson
 from neardup import Fingerprinter
 from numpy.typing import NDArray
 
 from tests.benchmarks.accuracy_samples import crawl_samples
-from tests.benchmarks.common import CORPORA, REPOSITORY, Figures
+from tests.benchmarks.common import CORPORA, REPOSITORY, Figures, corpus_rows
 from tests.benchmarks.trial import BATCH, OPERATIONS, loaded_and_asked, touch
 from worker.core.definition import detect
 from worker.core.index import SearchIndex
@@ -73,14 +72,12 @@ def fingerprints(by_language: list[list[str]], count: int) -> NDArray[np.uint64]
 
 def passages() -> list[list[str]]:
     """The passages of each language: of the corpus where it is there, else of a generated crawl."""
-    if (CORPORA / "docs.jsonl").is_file():
-        rows = map(orjson.loads, (CORPORA / "docs.jsonl").read_bytes().splitlines())
-        texts = [
-            (str(row["lang"])[:2], row["text"])
-            for row in rows
-            if row.get("text") and row.get("lang")
-        ]
-    else:
+    texts = [
+        (str(row["lang"])[:2], row["text"])
+        for row in corpus_rows(CORPORA)
+        if row.get("text") and row.get("lang")
+    ]
+    if not texts:
         (sample,) = crawl_samples(CRAWL_DOCUMENTS, 1, Settings())
         texts = [(detect(text) or "", text) for text in sample.corpus.texts]
     found: dict[str, list[str]] = {}
