@@ -24,10 +24,11 @@ DAYS = [
     for day in range(2)
 ]
 RUNS: dict[str, list[str]] = {
-    "verdicts": ["--output", "out.jsonl"],
-    "kept": ["--keep", "new", "--output", "out.jsonl", "--duplicates", "others.jsonl"],
-    "damage": ["--output", "out.csv", "--damage", "damage.jsonl"],
-    "references": ["--reference", "old.jsonl", "--keep", "new", "--output", "out.jsonl"],
+    "verdicts": ["--output", "out.csv", "--damage", "damage.jsonl"],
+    "kept": [
+        *("--reference", "old.jsonl", "--keep", "new"),
+        *("--output", "out.jsonl", "--duplicates", "others.jsonl"),
+    ],
 }
 
 
