@@ -196,7 +196,9 @@ def test_pages_of_one_host_are_explained(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
+def test_what_is_not_there_is_said(
+    judged: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     No such document; stdin or a pipe, which cannot be read twice; texts that are not those of the verdicts.
     """
@@ -204,6 +206,7 @@ def test_what_is_not_there_is_said(judged: list[str], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for once in ("-", tmp_path / "pipe"):
         run("explain", "z", once, code=2)
+    monkeypatch.setattr("worker.cli.options.WAIT_S", 0.25)
     away = ("--bootstrap", "127.0.0.1:1")
     said = " ".join(run("explain", judged[0], *away, code=1).output.split())
     assert f"{judged[0]} is a file, but is taken for a doc_id" in said

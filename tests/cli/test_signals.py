@@ -94,7 +94,8 @@ OF_A_CLUSTER = {
     "rebuild": ["rebuild", *defined(max_distance=9)],
     "top": ["top"],
 }
-ON_A_CLUSTER = {name: OF_A_CLUSTER[name] for name in ("feed", "verdicts", "top")}
+# How `verdicts --follow` ends is shown by `tests/cli/test_group.py`.
+ON_A_CLUSTER = {name: OF_A_CLUSTER[name] for name in ("feed", "top")}
 
 
 @contextmanager

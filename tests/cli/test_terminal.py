@@ -24,21 +24,18 @@ FORMATS = "".join(
 CONTROLS += FORMATS
 FEW = "\x1b[31m \x9b2J \x7f \u202etxt.exe \u2066"
 OBEYED = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{FORMATS}]")
+# What others write for people has none in a pipe either: `test_no_text_of_others_works_on_the_terminal`.
 COMMANDS = {
     "dedup": ["dedup", "documents.jsonl"],
     "dedup of a file with such a name": ["dedup", f"{FEW}.jsonl"],
     "dedup, no such file": ["dedup", f"missing {FEW}"],
     "dedup --keep": ["dedup", "documents.jsonl", "--keep", "new"],
     "dedup --keep of CSV": ["dedup", "rows.csv", "--keep", "new"],
-    "fingerprint": ["fingerprint", "documents.jsonl"],
-    "find-clusters": ["find-clusters", "--documents", "documents.jsonl"],
-    "nearest": ["nearest", "--to", f"0 {CONTROLS}", "documents.jsonl"],
     "report": ["report", "verdicts.jsonl", "--output", "-"],
     "explain": ["explain", f"1 {CONTROLS}", "verdicts.jsonl", "--documents", "documents.jsonl"],
     "explain --json": ["explain", f"1 {CONTROLS}", "verdicts.jsonl", "--json"],
     "compare": ["compare", "one.txt", "other.txt"],
     "compare --json": ["compare", "one.txt", "other.txt", "--json"],
-    "evaluate": ["evaluate", "documents.jsonl", "pairs.tsv"],
     "evaluate --json": ["evaluate", "documents.jsonl", "pairs.tsv", "--json"],
 }
 

@@ -299,7 +299,16 @@ BY_CHARACTER = Parameters(token_unit="character", shingle_widths=(3,))
 SETS = st.sets(st.integers(0, 2**64 - 1), max_size=400)
 
 
-@pytest.mark.parametrize("shingles", [12, 60, 300, 2_000, 20_000])
+SIZES = [
+    12,
+    pytest.param(60, marks=pytest.mark.nightly),
+    300,
+    pytest.param(2_000, marks=pytest.mark.nightly),
+    20_000,
+]
+
+
+@pytest.mark.parametrize("shingles", SIZES)
 @pytest.mark.parametrize("true", [0.0, 0.5, 0.75, 0.9, 1.0])
 def test_the_estimate_has_no_bias_and_the_error_that_is_told(shingles: int, true: float) -> None:
     """
