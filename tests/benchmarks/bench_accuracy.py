@@ -81,7 +81,10 @@ def main() -> None:
                 name: score(one, sample.pairs.same, of_group) for name, one in methods.items()
             }
     hard, parts = _hard(folder, chosen.peers_python, pages, pairs_each)
-    blocks = _blocks(folder, chosen.peers_python, pairs_each) if folder else {}
+    blocks: dict[str, Any] = {}
+    if folder:
+        sample = accuracy_samples.blocks(folder, Settings(), pairs_each)
+        blocks = _shares_of(sample, chosen.peers_python)
     sites = site_shares(draws=2 if chosen.quick else DRAWS)
     lines = [
         *tables(found),
@@ -137,13 +140,12 @@ def _hard(
         return hard, {}
     pairs = accuracy_samples.others(folder, Settings())
     parts = accuracy_samples.edits(folder, Settings(), pairs_each)
-    hard = _shares(pairs.pairs.kinds, ours(pairs) | _peers(pairs, peers_python)) | hard
-    return hard, _shares(parts.pairs.kinds, ours(parts) | _peers(parts, peers_python))
+    hard = _shares_of(pairs, peers_python) | hard
+    return hard, _shares_of(parts, peers_python)
 
 
-def _blocks(folder: Path, peers_python: str, pairs_each: int) -> dict[str, Any]:
-    """Shares found of articles that differ in blocks, and in scattered words."""
-    sample = accuracy_samples.blocks(folder, Settings(), pairs_each)
+def _shares_of(sample: Sample, peers_python: str) -> dict[str, Any]:
+    """Shares found of the pairs of a sample, by kind."""
     return _shares(sample.pairs.kinds, ours(sample) | _peers(sample, peers_python))
 
 
@@ -232,42 +234,37 @@ def tables(found: Mapping[str, Mapping[str, Scores]]) -> list[str]:
     return lines
 
 
-def hard_table(hard: Shares) -> list[str]:
-    """
-    A line a method, a column a kind: the share of pairs found, of a template's pages called
-    duplicates.
-    """
-    digits = {kind: 5 if number > 50_000 else 3 for kind, (number, _) in hard.items()}
+def by_kind(title: str, found: Shares, digits: Mapping[str, int], *remarks: str) -> list[str]:
+    """A line a method, a column a kind: the share that is found, with so many digits."""
     rows = [
-        (name, *(f"{shares[name]:.{digits[kind]}f}" for kind, (_, shares) in hard.items()))
-        for name in next(iter(hard.values()))[1]
+        (name, *(f"{shares[name]:.{digits[kind]}f}" for kind, (_, shares) in found.items()))
+        for name in _methods(found)
     ]
-    return [
-        "### Hard negatives: pairs of other things that are found; pages of a template that a "
-        "stream calls duplicates",
-        "",
-        *table(("", *(f"{kind} ({number:,})" for kind, (number, _) in hard.items())), rows),
+    head = ("", *(f"{kind} ({number:,})" for kind, (number, _) in found.items()))
+    return [f"### {title}", "", *table(head, rows), *remarks, ""]
+
+
+def hard_table(hard: Shares) -> list[str]:
+    """The share of pairs found, and of a template's pages called duplicates."""
+    return by_kind(
+        "Hard negatives: pairs of other things that are found; pages of a template that a stream "
+        "calls duplicates",
+        hard,
+        {kind: 5 if number > 50_000 else 3 for kind, (number, _) in hard.items()},
         "Legal notices share three quarters of their text: a person may go either way.",
-        "",
-    ]
+    )
 
 
 def blocks_table(blocks: Shares) -> list[str]:
-    """A line a method, a column a kind: the share of pairs found."""
-    rows = [
-        (name, *(f"{shares[name]:.2f}" for _, shares in blocks.values()))
-        for name in next(iter(blocks.values()))[1]
-    ]
-    return [
-        "### Blocks and scattered words: articles in plain text, and the share of pairs that is "
-        "found",
-        "",
-        *table(("", *(f"{kind} ({number:,})" for kind, (number, _) in blocks.items())), rows),
+    """The share of pairs found."""
+    return by_kind(
+        "Blocks and scattered words: articles in plain text, and the share of pairs that is found",
+        blocks,
+        dict.fromkeys(blocks, 2),
         "Scattered words are one in twelve, as another page of a template has them; another "
         "article has the same",
         "advertisements, 100 % of its words. Neither is a copy; all others are.",
-        "",
-    ]
+    )
 
 
 def sites_table(sites: SiteShares) -> list[str]:
