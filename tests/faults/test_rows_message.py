@@ -66,19 +66,39 @@ def _good(count: int) -> Iterator[Message]:
 
 def test_row_10_poison_message(deploy: Deploy) -> None:
     """
-    A message that nobody can read, and workers that die while answering it: one dead letter, with
-    its offset.
+    Messages that nobody can read, one of them for a time that is none, and workers that die while
+    answering them: a dead letter each, with its offset. A message without a time is no poison:
+    whoever takes over, and whoever replays the log, reads the time that was stored with it.
     """
     deployment = deploy(partitions=1)
-    deployment.feed([*crawl(seed=10, count=5), POISON, *crawl(seed=11, count=5)])
+    without = [
+        (b"k%d" % number, orjson.dumps({"url": f"https://times.example/{number}", "text": text}))
+        for number, text in enumerate(("the first of these pages", "another one, about trains"))
+    ]
+    wrong = orjson.dumps({"url": "https://times.example/w", "fetched_at": "soon", "text": "x y z"})
+    poison = [POISON, (b"w", wrong)]
+    deployment.feed([*crawl(seed=10, count=5), *poison, *without, *crawl(seed=11, count=5)])
     for point in ("in-transaction", "after-offsets"):
         assert deployment.start("one", fault=f"{point}:kill:1").wait() == -signal.SIGKILL
     deployment.start("one")
     deployment.finish()
-    letters = [letter for letter in _dead_letters(deployment) if letter.value == POISON[1]]
+    values = {value for _, value in poison}
+    letters = [letter for letter in _dead_letters(deployment) if letter.value in values]
     assert [(letter.key, letter.code, letter.is_pointer) for letter in letters] == [
-        (b"p", "invalid-field", False)
+        (b"p", "invalid-field", False),
+        (b"w", "invalid-date", False),
     ]
+    stamps = {
+        message.offset: message.timestamp_ms
+        for message in deployment.read(deployment.settings.topic_documents)
+    }
+    verdicts = [
+        decode_verdict(message.value or b"")
+        for message in deployment.read(deployment.settings.topic_verdicts)
+    ]
+    timed = [one for one in verdicts if (one.url or "").startswith("https://times.example/")]
+    assert len(timed) == 2
+    assert all(one.fetched_at_ms == stamps[one.source_offset] > 0 for one in timed)
 
 
 def _policy(deployment: Deployment) -> str:
@@ -151,35 +171,6 @@ def test_row_10_nothing_but_poison(deploy: Deploy) -> None:
     ]
     assert told == ["invalid-field"]  # the first, not sixty: equal keys go to one worker
     _see_answers(deployment)
-
-
-def test_row_10_a_message_without_a_time_is_no_poison(deploy: Deploy) -> None:
-    """
-    A worker that takes over, and one that replays the log, read the same time: it is stored with
-    the message. A time that is there and no time is a dead letter all the same.
-    """
-    deployment = deploy(partitions=1)
-    without = [
-        (b"k%d" % number, orjson.dumps({"url": f"https://times.example/{number}", "text": text}))
-        for number, text in enumerate(("the first of these pages", "another one, about trains"))
-    ]
-    wrong = orjson.dumps({"url": "https://times.example/w", "fetched_at": "soon", "text": "x y z"})
-    deployment.feed([*without, (b"w", wrong)])
-    assert deployment.start("one", fault="in-transaction:kill:1").wait() == -signal.SIGKILL
-    deployment.start("two")
-    report = deployment.finish()
-    assert report.outcomes == {"dead-letter": 1, "new": 2}
-    stamps = {
-        message.offset: message.timestamp_ms
-        for message in deployment.read(deployment.settings.topic_documents)
-    }
-    verdicts = [
-        decode_verdict(message.value or b"")
-        for message in deployment.read(deployment.settings.topic_verdicts)
-    ]
-    assert len(verdicts) == 2
-    assert all(one.fetched_at_ms == stamps[one.source_offset] > 0 for one in verdicts)
-    assert [letter.code for letter in _dead_letters(deployment)] == ["invalid-date"]
 
 
 def _see_answers(deployment: Deployment) -> None:

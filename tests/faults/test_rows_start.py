@@ -146,7 +146,7 @@ def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
     Documents that the group has not answered are gone: it stops with an error, and skips nothing
     silently. The command that it names counts them, and all goes on behind them.
     """
-    deployment = deploy(partitions=1)
+    deployment = deploy(partitions=1, static_membership=False)  # it leaves at once
     _worked(deployment)
     deployment.feed(crawl(seed=16, count=MESSAGES))
     cluster.delete_records(
@@ -251,20 +251,27 @@ def test_row_18_log_with_state_and_a_second_partition(deploy: Deploy) -> None:
     deployment = deploy()
     _worked(deployment)
     deployment.admin.add_partitions(deployment.settings.topic_fingerprints, 2)
-    [worker] = deployment.start_all("two")
+    [worker] = deployment.start_all("one")
     deployment.feed(crawl(seed=18, count=MESSAGES))
     assert deployment.finish().clean
     assert "Leave it as it is" in worker.log_path.read_text()
 
 
 def test_row_19_changed_parameters(deploy: Deploy) -> None:
-    """The error names what differs and the remedy; with the old ones it goes on."""
+    """
+    The error names what differs and the remedy; with the old ones it goes on. Where there is a port,
+    definition and reason are served until SIGTERM, and so long that a scrape a minute sees them.
+    """
     deployment = deploy()
     _worked(deployment)
+    [port] = free_ports()
+    seen = deployment.start("one", max_distance=4, metrics_port=port)
+    deployment.until(lambda: seen.said("refused, ends after some scrapes"), "a refusal")
+    _see_refusal(seen, port)
+    seen.signal(signal.SIGTERM)
     changed: dict[str, Any] = {"shingle_widths": (3,), "max_distance": 4}
-    for process, name in [
-        (deployment.start(name, **{name: value}), name) for name, value in changed.items()
-    ]:
+    alone = deployment.start("two", shingle_widths=(3,))
+    for process, name in ((alone, "shingle_widths"), (seen, "max_distance")):
         file = definition_file(**{name: changed[name]})
         _refuses(
             process,
@@ -277,16 +284,8 @@ def test_row_19_changed_parameters(deploy: Deploy) -> None:
     deployment.finish()
 
 
-def test_row_19_a_refused_worker_is_seen_by_scrapes(deploy: Deploy) -> None:
-    """
-    It serves its definition and the reason until SIGTERM, and so long that a scrape a minute sees
-    it.
-    """
-    deployment = deploy()
-    _worked(deployment)
-    [port] = free_ports()
-    process = deployment.start("one", max_distance=4, metrics_port=port)
-    deployment.until(lambda: process.said("refused, ends after some scrapes"), "a refusal")
+def _see_refusal(process: WorkerProcess, port: int) -> None:
+    """Look at what a worker serves that has been refused."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=60) as answer:
         status = json.load(answer)
     assert "max_distance is 16 there, 4 here" in status["last_error"]["reason"]
@@ -297,23 +296,3 @@ def test_row_19_a_refused_worker_is_seen_by_scrapes(deploy: Deploy) -> None:
     assert process.exit_code is None
     [refusal] = [line for line in process.events() if line["event"].startswith("refused, ends")]
     assert refusal["wait_s"] > 60
-    process.signal(signal.SIGTERM)
-    _refuses(
-        process,
-        "has another definition: max_distance is",
-        f"neardup rebuild --definition {definition_file(max_distance=4)}",
-    )
-
-
-def test_row_19_changed_parameters_beside_a_running_worker(deploy: Deploy) -> None:
-    """
-    Somebody else's record of other parameters, in a log that we follow: the worker stops and
-    touches nothing.
-    """
-    deployment = deploy()
-    strange, same = deployment.start("one", anchored_weight=2), deployment.start("two")
-    deployment.feed(crawl(seed=19, count=MESSAGES))
-    deployment.until(
-        lambda: strange.exit_code is not None or same.exit_code is not None,
-        "one of them has refused",
-    )

@@ -104,7 +104,7 @@ def test_row_30_a_transaction_that_has_ended_leaves_no_lag(deploy: Deploy) -> No
     Markers and aborted documents stand behind the last document, and nobody waits for them: where
     nothing else stands, behind committed ones, and behind those of an aborted transaction.
     """
-    deployment = deploy(partitions=PARTITIONS)
+    deployment = deploy(partitions=PARTITIONS, static_membership=False)
     [port] = free_ports(1)
     [worker] = deployment.start_all("one", metrics_port=port)
     crawler = _crawler(deployment, "crawler")
