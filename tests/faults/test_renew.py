@@ -194,7 +194,7 @@ def test_a_renewed_log_is_renewed_again_and_old_ones_go(deploy: Deploy, tmp_path
     to it, and a new worker needs only the present log's.
     """
     state = tmp_path / "state"
-    deployment = deploy(partitions=2, state_dir=str(state))
+    deployment = deploy(partitions=2, state_dir=str(state), static_membership=False)
     settings = deployment.settings
     deployment.until(lambda: deployment.admin.members(settings.group)[0], "its coordinator serves")
     with pytest.raises(StopError, match="has committed nothing yet"):
