@@ -28,9 +28,15 @@ MORE = 40
 Change = Callable[[Deployment], None]
 
 
-def _worked(deployment: Deployment, seed: int = 29, count: int = MESSAGES) -> None:
+def _worked(
+    deployment: Deployment,
+    seed: int = 29,
+    count: int = MESSAGES,
+    meanwhile: Callable[[Deployment], None] = lambda _: None,
+) -> None:
     """Let a worker without a snapshot answer messages, and end."""
     [worker] = deployment.start_all("one")
+    meanwhile(deployment)
     deployment.feed(crawl(seed=seed, count=count))
     deployment.finish()
     assert worker.stop() == 0
@@ -98,10 +104,11 @@ def test_row_29_offsets_that_no_worker_has_committed(deploy: Deploy) -> None:
     """
     Expired, deleted, moved by hand, committed by a foreign consumer: the worker refuses them, and
     nothing is published twice or skipped. The command sets them, and all goes on. A misspelt group
-    gets no offsets in a log that is not its own; a tombstone among the verdicts keeps none back.
+    gets no offsets in a log that is not its own, nor a group whose workers run; a tombstone among
+    the verdicts keeps none back.
     """
     deployment = deploy(partitions=PARTITIONS, static_membership=False)  # it leaves at once
-    _worked(deployment)
+    _worked(deployment, meanwhile=_are_left_alone)
     settings = deployment.settings
     misspelt = settings.model_copy(update={"group": f"{settings.group}x"})
     with pytest.raises(StopError, match=f"was begun by group {settings.group}, and this"):
@@ -126,6 +133,14 @@ def test_row_29_offsets_that_no_worker_has_committed(deploy: Deploy) -> None:
     cluster.append(settings.bootstrap, settings.topic_verdicts, [None])
     restore(settings, is_confirmed=True, on_found=lambda _: None)
     assert _offsets(deployment) == right
+
+
+def _are_left_alone(deployment: Deployment) -> None:
+    """While a worker runs, the command refuses to set its offsets, and so does Kafka."""
+    with pytest.raises(StopError, match="offsets are set only while no worker runs"):
+        restore(deployment.settings, is_confirmed=True, on_found=lambda _: None)
+    with pytest.raises(Exception, match="UNKNOWN_MEMBER_ID"):
+        deployment._offsets.set({0: CommittedOffset(7)})
 
 
 def _offsets(deployment: Deployment) -> dict[int, int | None]:
@@ -240,15 +255,3 @@ def test_row_29_offsets_and_answers_have_expired(deploy: Deploy) -> None:
                for one in found if one.undecided)  # fmt: skip
     restore(settings, is_confirmed=True, assume_answered=True, on_found=lambda _: None)
     assert _offsets(deployment) == right
-
-
-def test_row_29_offsets_of_a_running_group_are_left_alone(deploy: Deploy) -> None:
-    """The command refuses while a worker runs, and so does Kafka."""
-    deployment = deploy(partitions=PARTITIONS)
-    deployment.start_all("one")
-    with pytest.raises(StopError, match="offsets are set only while no worker runs"):
-        restore(deployment.settings, is_confirmed=True, on_found=lambda _: None)
-    with pytest.raises(Exception, match="UNKNOWN_MEMBER_ID"):
-        deployment._offsets.set({0: CommittedOffset(7)})
-    deployment.feed(crawl(seed=29, count=MESSAGES))
-    deployment.finish()
