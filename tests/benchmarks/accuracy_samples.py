@@ -276,15 +276,9 @@ def blocks(folder: Path, settings: Settings, pairs_each: int = PAIRS, seed: int 
     for article in chosen:
         other = dice.pick(articles)
         for share in (0.1, 0.2, 0.3):
-            first = with_advertisements(
-                article, advertisements(article, share, snippets, dice), dice
-            )
-            second = with_advertisements(
-                article, advertisements(article, share, snippets, dice), dice
-            )
+            first, second = (with_share(article, share, snippets, dice) for _ in range(2))
             add(f"rotating {share:.0%}", first, second)
-        shown = advertisements(article, 0.5, snippets, dice)
-        add("one-sided 50%", article, with_advertisements(article, shown, dice))
+        add("one-sided 50%", article, with_share(article, 0.5, snippets, dice))
         add("cut to 70%", article, _cut(article, 0.7))
         wrapped = f"{_cut(other, 0.15)}\n{article}\n{_cut(dice.pick(articles), 0.15)}"
         add("wrapped in 30%", article, wrapped)
@@ -304,6 +298,11 @@ def advertisements(article: str, share: float, snippets: list[str], dice: crawl.
     while sum(len(text.split()) for text in shown) < wanted:
         shown.append(dice.pick(snippets))
     return shown
+
+
+def with_share(article: str, share: float, snippets: list[str], dice: crawl.Dice) -> str:
+    """Return an article with advertisements of this share of its words."""
+    return with_advertisements(article, advertisements(article, share, snippets, dice), dice)
 
 
 def with_advertisements(article: str, shown: list[str], dice: crawl.Dice) -> str:

@@ -19,11 +19,10 @@ from typing import NamedTuple
 
 from tests.benchmarks.accuracy_samples import (
     LENGTHS,
-    advertisements,
     articles_of,
     page_text,
     snippets_of,
-    with_advertisements,
+    with_share,
 )
 from worker.core.evaluation import exact_jaccard, shingle_set
 from worker.devkit.sample import crawl
@@ -59,19 +58,19 @@ def advertised(folder: Path, settings: Settings, articles: int, seed: int) -> It
     in random order; and articles that come alone, and then with advertisements.
     """
     snippets = snippets_of(folder)
+    known = articles_of(folder, settings)
     for share in ROTATING:
         dice = Dice(seed)
         rows: list[tuple[int, str]] = []
-        for group, article in enumerate(dice.several(articles_of(folder, settings), articles)):
+        for group, article in enumerate(dice.several(known, articles)):
             for _ in range(COPIES):
-                shown = advertisements(article, share, snippets, dice)
-                rows.append((group, with_advertisements(article, shown, dice)))
+                rows.append((group, with_share(article, share, snippets, dice)))
         yield _stream(f"advertisements {share}, eight copies", dice.several(rows, len(rows)), "en")
     dice = Dice(seed)
     rows = []
-    for group, article in enumerate(dice.several(articles_of(folder, settings), articles)):
-        shown = advertisements(article, ONE_SIDED, snippets, dice)
-        rows += [(group, article), (group, with_advertisements(article, shown, dice))]
+    for group, article in enumerate(dice.several(known, articles)):
+        again = with_share(article, ONE_SIDED, snippets, dice)
+        rows += [(group, article), (group, again)]
     yield _stream(f"advertisements {ONE_SIDED}, one copy", rows, "en")
 
 

@@ -12,6 +12,7 @@ pairs can be judged in one stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -51,6 +52,7 @@ class Draft:
         self.lexicon = Lexicon(load_language(language), dice)
         self.site = self.lexicon.name()
         self.headline = self.lexicon.title()
+        self.title = f"{self.headline} | {self.site}"
         self.text = self.prose(sentences)
 
     def prose(self, sentences: int) -> str:
@@ -80,41 +82,32 @@ class Draft:
 Pair = tuple[SitePage, SitePage]
 
 
-def _tracked(draft: Draft) -> Pair:
-    title = f"{draft.headline} | {draft.site}"
-    return draft.article("/a", title), draft.article("/a?utm_source=mail&utm_medium=x", title)
-
-
-def _counted(draft: Draft) -> Pair:
-    title = f"{draft.headline} | {draft.site}"
-    return draft.article("/a", title), draft.article("/a?ref=app", f"(3) {title}")
+def _again(draft: Draft, path: str, title: str) -> Pair:
+    return draft.article("/a", draft.title), draft.article(path, title.format(draft.title))
 
 
 def _printed(draft: Draft) -> Pair:
-    title = f"{draft.headline} | {draft.site}"
     body = f"<h1>{draft.headline}</h1>{draft.text}<p><a href=/a>{draft.host}/a</a></p>"
-    return draft.article("/a", title), SitePage(f"{draft.host}/print/a", f"Print: {title}", body)
-
-
-def _paged(draft: Draft) -> Pair:
-    title = f"{draft.headline} | {draft.site}"
-    return draft.article("/a", title), draft.article("/a?page=1", f"{title} – 1")
+    again = SitePage(f"{draft.host}/print/a", f"Print: {draft.title}", body)
+    return draft.article("/a", draft.title), again
 
 
 def _localised(draft: Draft) -> Pair:
-    title = f"{draft.headline} | {draft.site}"
     own, other = draft.lexicon.name(), draft.lexicon.name()
-    return draft.article("/x/a", f"{title} {own}"), draft.article("/y/a", f"{title} {other}")
+    return (
+        draft.article("/x/a", f"{draft.title} {own}"),
+        draft.article("/y/a", f"{draft.title} {other}"),
+    )
 
 
 def _renamed(draft: Draft) -> Pair:
-    first = draft.article("/2024/a.html", f"{draft.headline} | {draft.site}")
+    first = draft.article("/2024/a.html", draft.title)
     return first, draft.article("/news/a", f"{draft.headline} – {draft.lexicon.name()}")
 
 
 def _retitled(draft: Draft) -> Pair:
     """Another headline in the title alone, and a few other sentences at the end, as of an update."""
-    first = draft.article("/a", f"{draft.headline} | {draft.site}")
+    first = draft.article("/a", draft.title)
     added = draft.prose(max(1, draft.sentences // 8))
     return first, draft.article("/a-2", f"{draft.lexicon.title()} | {draft.site}", added)
 
@@ -144,10 +137,12 @@ def _of_site(draft: Draft, own: str, sentences: int = 0) -> Pair:
 
 
 COPIES: dict[str, Callable[[Draft], Pair]] = {
-    "tracking parameters, same title": _tracked,
-    "title with a counter": _counted,
+    "tracking parameters, same title": partial(
+        _again, path="/a?utm_source=mail&utm_medium=x", title="{}"
+    ),
+    "title with a counter": partial(_again, path="/a?ref=app", title="(3) {}"),
     "print view": _printed,
-    "first of some pages": _paged,
+    "first of some pages": partial(_again, path="/a?page=1", title="{} – 1"),
     "localised site name": _localised,
     "site renamed and moved": _renamed,
     "updated under a new title": _retitled,
