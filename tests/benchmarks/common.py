@@ -3,7 +3,7 @@ What all benchmarks do alike: options, trials in processes of their own, tables.
 
 Beside what is here, in `kept.py`, `trial.py` and `contenders.py`, a benchmark is its workload, its peers
 and its tables, and hardly two have a piece in common: of 56,800 code tokens (without imports,
-docstrings and comments) 656 stand in a row of 20 or more that another place has as well, and 71 in
+docstrings and comments) 166 stand in a row of 20 or more that another file has as well, and none in
 one of 30. So one program for all, with workloads as data, would be no smaller. It was not made.
 
 Peers run in an environment of their own, which has NumPy and psutil besides: nothing else is
