@@ -28,7 +28,7 @@ from rich.cells import cell_len
 from tests.cli.program import ARTICLE, OTHER, lines, misused, page, refused, run
 from tests.cli.test_dedup_keep import unpacked
 from tests.cli.test_options import COMMANDS
-from tests.conftest import EVENTUALLY_S, REPOSITORY, eventually, plain_environment
+from tests.conftest import REPOSITORY, plain_environment
 from worker.__main__ import main
 from worker.cli import options
 from worker.cli.shared import TableColumn, TableColumns
@@ -208,25 +208,6 @@ def test_an_interrupt_is_no_traceback(
     with pytest.raises(SystemExit) as end:
         main()
     assert (end.value.code, capsys.readouterr().err) == (130, "neardup: interrupted\n")
-
-
-def test_an_interrupted_sample_crawl_leaves_no_half_of_a_file(tmp_path: Path) -> None:
-    """Neither the archive nor its truth has its final name; `test_dedup` interrupts that."""
-    command = [
-        sys.executable,
-        "-m",
-        "worker",
-        "sample-crawl",
-        str(tmp_path / "c.warc.gz"),
-        "--documents",
-        "1000000",
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
-        eventually(lambda: sum(path.stat().st_size > 0 for path in tmp_path.glob("*.part")) == 2)
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=EVENTUALLY_S)
-    assert (process.returncode, told.decode().splitlines()[-1]) == (130, "neardup: interrupted")
-    assert list(tmp_path.iterdir()) == []
 
 
 ROWS = [

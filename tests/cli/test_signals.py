@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -68,11 +67,11 @@ ANSWERS = "answers"  # a folder with more than a command comes to the end of: it
 MANY = "many.jsonl"
 FEW = "few.jsonl"  # enough for every kernel that a command runs
 
-# What each command is given; "out" exists and has to stay as it is.
+DEDUP = ["dedup", ENDLESS, "--output", "out.jsonl"]
+# What other commands are given; "out" exists and has to stay as it is. How `dedup --state` ends is shown
+# by `tests/cli/test_dedup.py`, and how `archive` does by `tests/shell/test_archive_ends.py`.
 LONG = {
-    "dedup": ["dedup", ENDLESS, "--output", "out.jsonl"],
     "dedup --keep": ["dedup", *["documents.jsonl"] * 400, "--keep", "new", "--output", "out.jsonl"],
-    "dedup --state": ["dedup", ENDLESS, "--state", "state", "--output", "out.jsonl"],
     "fingerprint": ["fingerprint", ENDLESS, "--output", "out.jsonl"],
     "find-all": ["find-all", "--input", "numbers", "--distance", "10", "--output", "out.jsonl"],
     "find-clusters": ["find-clusters", "--documents", MANY, "--output", "out.jsonl"],
@@ -82,7 +81,6 @@ LONG = {
     "evaluate": ["evaluate", ENDLESS, "pairs.tsv"],
     "tune": ["tune", ENDLESS],
     "sample-crawl": ["sample-crawl", "--documents", "10000000", "out.warc.gz"],
-    "archive": ["archive", "--input", MANY, "--output", "archived"],
 }
 # Without a cluster each of them waits for one.
 OF_A_CLUSTER = {
@@ -168,7 +166,6 @@ def check_ends(
     """
     for name in OUTPUTS:
         (folder / name).write_text(BEFORE)
-    shutil.rmtree(folder / "archived", ignore_errors=True)  # it would go on from there, and end
     before = {path.name for path in folder.iterdir()}
     with ExitStack() as stack:
         for name, source in ((ENDLESS, "documents.jsonl"), (VERDICTS, "judged.jsonl")):
@@ -189,7 +186,7 @@ def check_ends(
     assert code in codes, (code, said[-500:])
     if after_s > IMPORTING_S:
         assert "Traceback" not in said, said
-    assert {path.name for path in folder.iterdir()} - before <= {"state", "archived"}
+    assert {path.name for path in folder.iterdir()} <= before
     assert not [*folder.rglob("*.part")]
     for name in OUTPUTS:
         assert (folder / name).read_text() == BEFORE, name
@@ -199,14 +196,14 @@ def check_ends(
 def test_a_command_in_the_middle_of_its_work_ends(folder: Path, terminal: bool) -> None:
     """With the signal's exit code, and the output that was there stays."""
     for number in SIGNALS:
-        check_ends(LONG["dedup"], folder, number, READING_S, terminal=terminal)
+        check_ends(DEDUP, folder, number, READING_S, terminal=terminal)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_command_that_has_hardly_started_ends(folder: Path, number: signal.Signals) -> None:
     """The same while modules are imported, which is the same code in all commands."""
     terminal = number == signal.SIGINT
-    check_ends(LONG["dedup"], folder, number, IMPORTING_S, terminal=terminal)
+    check_ends(DEDUP, folder, number, IMPORTING_S, terminal=terminal)
 
 
 @pytest.mark.slow
@@ -218,7 +215,7 @@ def test_a_command_that_has_hardly_started_ends(folder: Path, number: signal.Sig
 def test_every_command_over_files_ends_at_any_moment(
     full_folder: Path, name: str, terminal: bool, number: signal.Signals, after_s: float
 ) -> None:
-    """The same of every command that works for long."""
+    """The same of every other command that works for long."""
     check_ends(LONG[name], full_folder, number, after_s, terminal=terminal)
 
 
