@@ -82,18 +82,16 @@ LONG = {
     "tune": ["tune", ENDLESS],
     "sample-crawl": ["sample-crawl", "--documents", "10000000", "out.warc.gz"],
 }
-# Without a cluster each of them waits for one.
-OF_A_CLUSTER = {
+# Without a cluster they wait for one, and so do the others below by the same code.
+WAITING = {
     "worker": ["worker"],
     "topics": ["topics", "check"],
-    "feed": ["feed", ENDLESS],
     "verdicts": ["verdicts", "--follow"],
     "verify": ["verify"],
     "rebuild": ["rebuild", *defined(max_distance=9)],
-    "top": ["top"],
 }
-# How `verdicts --follow` ends is shown by `tests/cli/test_group.py`.
-ON_A_CLUSTER = {name: OF_A_CLUSTER[name] for name in ("feed", "top")}
+# How `verdicts --follow` ends on a cluster is shown by `tests/cli/test_group.py`.
+ON_A_CLUSTER = {"feed": ["feed", ENDLESS], "top": ["top"]}
 
 
 @contextmanager
@@ -322,7 +320,7 @@ def test_no_signal_is_found_behind_other_errors() -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("signals")
 @pytest.mark.parametrize(
-    ("name", "terminal", "number", "after_s"), ends_of(OF_A_CLUSTER, READING_S, also=IMPORTING_S)
+    ("name", "terminal", "number", "after_s"), ends_of(WAITING, READING_S, also=IMPORTING_S)
 )
 def test_every_command_that_waits_for_a_cluster_ends(
     folder: Path, name: str, terminal: bool, number: signal.Signals, after_s: float
@@ -330,7 +328,7 @@ def test_every_command_that_waits_for_a_cluster_ends(
     """Nobody answers at the address that it was given."""
     [port] = free_ports()
     check_ends(
-        OF_A_CLUSTER[name],
+        WAITING[name],
         folder,
         number,
         after_s,
