@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.benchmarks.common import REPOSITORY, RESULTS
+from tests.benchmarks.common import REPOSITORY
+from tests.benchmarks.kept import DEPLOYED, kept_results
 from worker.core import group
 from worker.core.group import HEADROOM, plan_group
 from worker.shell import checkpoint
@@ -17,9 +17,9 @@ DAY_S = 86_400.0
 
 def test_a_group_is_planned_by_what_was_measured() -> None:
     """The constants match the kept results within a tenth, and the snapshots' rule exactly."""
-    parts = orjson.loads((RESULTS / "scale.json").read_bytes())["parts"]
+    parts = kept_results("scale", DEPLOYED)["parts"]
     assert group.TEXT_OF_5_KB._asdict() == pytest.approx(parts, rel=0.1)
-    replay = orjson.loads((RESULTS / "replay.json").read_bytes())["figures"]
+    replay = kept_results("replay", DEPLOYED)["figures"]
     told = {
         "log_bytes_a_row": group.LOG_ROW_BYTES,
         "files_bytes_an_original": group.FILE_BYTES,
@@ -35,7 +35,7 @@ def test_a_group_is_planned_by_what_was_measured() -> None:
 
 def test_the_readmes_limit_of_a_group_is_the_measured_one() -> None:
     """Of two-core workers, however many there are."""
-    groups = orjson.loads((RESULTS / "scale.json").read_bytes())["groups"]
+    groups = kept_results("scale", DEPLOYED)["groups"]
     ends = {one["originals"]: one["documents_per_s"][-1] for one in groups if one["cores"] == 2}
     said = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
     few, many = (f"{round(ends[count], -3):,.0f}" for count in (10**6, 10**7))

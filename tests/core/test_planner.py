@@ -13,11 +13,10 @@ from math import comb
 from typing import Any
 
 import numpy as np
-import orjson
 import pytest
 
 from tests.benchmarks.bench_rules import text_of
-from tests.benchmarks.common import RESULTS
+from tests.benchmarks.kept import DEPLOYED, kept_results
 from tests.core.test_index import held
 from worker.core import permutation, planner
 from worker.core.index import PermutedIndex, SearchIndex
@@ -144,7 +143,7 @@ def test_what_is_told_of_a_size_is_what_was_measured() -> None:
     """
     Recall and µs of a document are those of the kept results of `make bench-rules`.
     """
-    measured = orjson.loads((RESULTS / "rules.json").read_bytes())
+    measured = kept_results("rules", DEPLOYED)
     recalls = {one["rules"]: one["labelled"] for one in measured["found"]}
     costs = {(one["rules"], one["originals"]): one["us"] for one in measured["costs"]}
     for size in SIZES:
