@@ -77,15 +77,16 @@ class Judged(NamedTuple):
 @pytest.fixture(scope="module")
 def judged(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
     """Some documents of a crawl, and some that cannot be read."""
-    with Deployment(kafka.bootstrap, tmp_path_factory.mktemp("judged")) as deployment:
+    folder = tmp_path_factory.mktemp("judged")
+    with Deployment(kafka.bootstrap, folder, static_membership=False) as deployment:
         deployment.feed(crawl(seed=3, count=60))
         deployment.feed((b"%d" % number, b"{") for number in range(3))
-        deployment.start("one")
+        worker = deployment.start("one")
         deployment.until_all_committed()
         settings = deployment.settings
         with pytest.raises(StopError, match=r"one\): missing answers are published only while no"):
             mend(settings, dry_run=True, on_found=ignore)
-        deployment.end()
+        assert worker.stop() == 0  # and has left at once
         eventually(lambda: Admin(settings).members(settings.group)[0] == "empty", "it has ended")
         verdicts = published(settings, settings.topic_verdicts)
         yield Judged(settings, verdicts, published(settings, settings.topic_dead_letter))
