@@ -63,7 +63,7 @@ def test_row_05_stop_past_the_session(deploy: Deploy) -> None:
     """
     deployment = deploy()
     deployment.start_all("two")
-    for seed, point in enumerate(("before-append", "after-offsets")):
+    for seed, point in enumerate(("before-append", "in-transaction", "after-offsets")):
         frozen = deployment.start_all("one", fault=f"{point}:stop:4")[0]
         deployment.until(frozen.partitions, "partitions")
         deployment.feed(crawl(2 * seed, MESSAGES))
