@@ -277,11 +277,9 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: st
     source, target = tmp_path / "input", tmp_path / "out"
     source.write_bytes(content)
     target.write_text("the former")
-    text = refused(
-        command, *["--documents"] * (command == "find-clusters"), source, "--output", target
-    )
+    text = refused(command, *["--input"] * (command == "find-clusters"), source, "--output", target)
     assert target.read_text() == "the former"
-    if command != "find-clusters":  # which takes what is no archive for lines of fingerprints
+    if command != "find-clusters":  # which takes what is no archive for numbers
         assert re.match(r"nothing could be \w+: \d documents?, \d damaged records?", text)
 
 
@@ -447,7 +445,7 @@ def test_what_is_fed_day_by_day_is_judged_as_what_is_fed_at_once(
 COMMANDS = {  # what is told of "a", "b" and "c"
     "dedup {docs}": ['"new"', "fingerprint-failed", '"duplicate"'],
     "fingerprint {docs}": ['"a"', "no fingerprint: {docs}, line 2", '"c"'],
-    "find-clusters --documents {docs}": ['["a","c"]', "no fingerprint: {docs}, line 2"],
+    "find-clusters --input {docs}": ['["a","c"]', "no fingerprint: {docs}, line 2"],
     "nearest {docs} --to a": ['["c",', "no fingerprint: {docs}, line 2"],
     "evaluate {docs} {pairs}": ["no text: {docs}, line 2", "2 documents, 1 duplicates"],
     "report {verdicts} --documents {docs} --output {page}": ["3 answers"],

@@ -25,8 +25,8 @@ ON_FILES = {
     "dedup": "dedup {name}",
     "dedup --keep": "dedup {name} --keep new",
     "fingerprint": "fingerprint {name}",
-    "find-all": "find-all --documents {name}",
-    "find-clusters": "find-clusters --documents {name}",
+    "find-all": "find-all --input {name}",
+    "find-clusters": "find-clusters --input {name}",
     "nearest": "nearest {name} --to a",
     "report": "report {verdicts} --documents {name}",
 }

@@ -35,8 +35,8 @@ ON_FILES = {
     "evaluate": ["{file}", "{pairs}"],
     "tune": ["{file}", "{pairs}"],
     "fingerprint": ["{file}"],
-    "find-all": ["--documents", "{file}"],
-    "find-clusters": ["--documents", "{file}"],
+    "find-all": ["--input", "{file}"],
+    "find-clusters": ["--input", "{file}"],
     "nearest": ["{file}", "--to", "a"],
     "warm-up": [],
 }

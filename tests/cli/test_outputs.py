@@ -62,7 +62,7 @@ ROLES = {  # {a} and {b} are the same file
         ("archive --input {name} --output {there}/judged", "crawl"),
         ("fingerprint {name} --output {there}/out.jsonl", "crawl/*"),
         ("report {elsewhere} --documents {name} --output {there}/page.html", "crawl"),
-        ("find-all --documents {name} --output {there}/pairs.jsonl", "crawl"),
+        ("find-all --input {name} --output {there}/pairs.jsonl", "crawl"),
         ("nearest {name} --to x --output {there}/near.jsonl", "crawl/*.jsonl"),
     ],
 )
@@ -512,7 +512,7 @@ def hostile(tmp_path: Path) -> dict[str, str]:
                                                    "--json", "dedup ANY",
         "dedup --fetched-at ANY DOCUMENTS", "fingerprint DOCUMENTS", "fingerprint DOCUMENTS "
                                                                      "--output OUT",
-        "find-all --documents DOCUMENTS", "find-clusters --documents DOCUMENTS", "nearest --to ID "
+        "find-all --input DOCUMENTS", "find-clusters --input DOCUMENTS", "nearest --to ID "
                                                                                  "DOCUMENTS",
         "nearest --to ANY DOCUMENTS", "explain ID DOCUMENTS", "explain ANY DOCUMENTS",
         "compare DOCUMENTS FLAT",

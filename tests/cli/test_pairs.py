@@ -10,6 +10,7 @@ import gzip
 import json
 import os
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def fingerprints(folder: Path, entries: dict[str, int]) -> Path:
 def test_the_first_of_a_cluster_is_written_with_its_size(tmp_path: Path) -> None:
     """The first of the file, whatever its fingerprint; of numbers the smallest."""
     source = fingerprints(tmp_path, {"late": 0b111, **ENTRIES})
-    given = answers("find-clusters", "--documents", source, "--copies")
+    given = answers("find-clusters", "--input", source, "--copies")
     assert given == [{"doc_id": "late", "copies": 5}]
     assert answers("find-clusters", "--copies", stdin=NUMBERS) == [
         {"fingerprint": 0, "copies": 4},
@@ -81,8 +82,8 @@ def test_documents_come_back_by_their_ids(tmp_path: Path) -> None:
         tmp_path, {"a": 0, "b": 7, "c": 0, "d": 1 << 63 | 12345, "e": 1 << 63 | 12345}
     )
     pairs = [["a", "b"], ["a", "c"], ["c", "b"], ["d", "e"]]
-    assert sorted(answers("find-all", "--documents", documents)) == pairs
-    assert sorted(answers("find-clusters", "--documents", documents)) == [
+    assert sorted(answers("find-all", "--input", documents)) == pairs
+    assert sorted(answers("find-clusters", "--input", documents)) == [
         ["a", "c", "b"],
         ["d", "e"],
     ]
@@ -97,8 +98,8 @@ def test_what_is_written_compressed_is_read_again(tmp_path: Path, suffix: str) -
     source.write_text(documents_of(PROSE))
     run("fingerprint", source, "--output", entries)
     run("fingerprint", source, "--format", "decimal", "--output", numbers)
-    assert answers("find-all", "--documents", entries) == [["a", "b"]]
-    assert answers("find-clusters", "--documents", entries) == [["a", "b"]]
+    assert answers("find-all", "--input", entries) == [["a", "b"]]
+    assert answers("find-clusters", "--input", entries) == [["a", "b"]]
     assert answers("nearest", entries, "--to", "a", "--count", "1") == [["b", 0]]
     assert answers("find-all", "--input", numbers) == []  # of the two equal ones, one is left
     first = answers("nearest", numbers, "--to", "0")[0][0]
@@ -117,7 +118,7 @@ def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
     plain.write_text(documents_of(PROSE) + documents_of({"c": PROSE["a"], "empty": ""}))
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     for path in (plain, packed):
-        arguments = ("--documents", path, "--threads", "1")
+        arguments = ("--input", path, "--threads", "1")
         assert answers("find-clusters", *arguments) == [["a", "b", "c"]]
         assert "1 without a fingerprint" in run("find-clusters", *arguments).stderr
         assert answers("find-all", *arguments) == [["a", "b"], ["a", "c"], ["b", "c"]]
@@ -126,7 +127,7 @@ def test_documents_are_fingerprinted_first(tmp_path: Path) -> None:
     truth = {
         row["doc_id"]: row for row in map(json.loads, truth_path(archive).read_text().splitlines())
     }
-    clusters = answers("find-clusters", "--documents", archive, "--threads", "1", "--distance", "6")
+    clusters = answers("find-clusters", "--input", archive, "--threads", "1", "--distance", "6")
     assert len(clusters) > 3
     for cluster in clusters:  # distance joins pages of a template
         rows = [truth[doc_id] for doc_id in cluster]
@@ -146,8 +147,8 @@ def test_what_is_near_is_ranked_by_distance(tmp_path: Path) -> None:
         ("b", 2, [["d", 2], ["a", 3]]),
         ("0x7", 1, [["b", 0]]),
     ):
-        assert answers("nearest", "--documents", documents, "--to", to, "--count", count) == found
-    # Told from its content.
+        assert answers("nearest", documents, "--to", to, "--count", count) == found
+
     assert answers("nearest", documents, "--to", "a", "--count", "1") == [["c", 0]]
     (tmp_path / "documents.jsonl").write_text(documents_of({"x": PROSE["a"], "y": PROSE["b"]}))
     assert answers("nearest", tmp_path / "documents.jsonl", "--to", "x", "--count", "3") == [
@@ -158,7 +159,7 @@ def test_what_is_near_is_ranked_by_distance(tmp_path: Path) -> None:
     assert answers("nearest", "-", "--to", "0xffffffffffffffff", "--count", "1", stdin=text) == [
         [2**64 - 1, 0]
     ]
-    for arguments in (["--documents", documents], []):
+    for arguments in ([documents], []):
         assert "got 'nobody'" in refused("nearest", *arguments, "--to", "nobody", stdin=text)
 
 
@@ -185,7 +186,7 @@ def test_a_doc_id_of_two_files_names_two_documents(tmp_path: Path) -> None:
         ("2.jsonl", {"0": PROSE["b"], "1": f"{PROSE['c']} and in two boxes above"}),
     ):
         (tmp_path / name).write_text(documents_of(texts))
-    result = run("find-all", "--documents", tmp_path, "--distance", "15")
+    result = run("find-all", "--input", tmp_path, "--distance", "15")
     pairs = [json.loads(line) for line in result.stdout.splitlines()]
     assert [pair[0] for pair in pairs] == ["1"]
     assert pairs[0][1].startswith("1-") and len(pairs[0][1]) == len("1-") + 16
@@ -198,7 +199,7 @@ def test_lines_of_fingerprints_with_one_doc_id_are_counted(tmp_path: Path) -> No
     source = tmp_path / "fingerprints.jsonl"
     values = ("0" * 16, "0" * 15 + "7", "0" * 15 + "7")
     source.write_text(lines(*({"doc_id": "a", "fingerprint": value} for value in values)))
-    result = run("find-clusters", "--documents", source)
+    result = run("find-clusters", "--input", source)
     assert "1 line of" in result.stderr and "with the same doc_id" in result.stderr
 
 
@@ -220,39 +221,27 @@ def test_byte_order_marks_and_empty_lines_are_passed_over(tmp_path: Path) -> Non
     assert answers("nearest", numbers, "--to", "6") == [[6, 0], [7, 1]]
     entries = fingerprints(tmp_path, {"a": 6, "b": 7})
     entries.write_bytes(mark + entries.read_bytes().replace(b"\n", b"\n\n"))
-    assert answers("find-all", "--documents", entries) == [["a", "b"]]
+    assert answers("find-all", "--input", entries) == [["a", "b"]]
     assert answers("nearest", entries, "--to", "a") == [["b", 1]]
-
-
-def test_numbers_in_the_place_of_documents_are_said_to_be_numbers(tmp_path: Path) -> None:
-    """They have no doc_ids; the error says how they are read."""
-    numbers = tmp_path / "numbers.txt"
-    numbers.write_text(NUMBERS)
-    said = refused("find-all", "--documents", numbers)
-    assert "line 1: is a number, which has no doc_id" in said and "as --input" in said
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     """
-    A line that is no fingerprint, with its place and the bound; a file that cannot be opened; two
-    inputs.
+    A line that is no fingerprint, with its place and the bound; a file that cannot be opened.
     """
     for bad in ("18446744073709551616", "-1", "0x10", "12.5"):
         said = refused("find-all", stdin=f"1\n{bad}\n3\n")
         assert f"number 2 must be a decimal from 0 to 2^64 - 1, got b'{bad}'" in said
     long = fingerprints(tmp_path, {"a": 1 << 64})
-    said = refused("nearest", "--documents", long, "--to", "a")
+    said = refused("nearest", long, "--to", "a")
     assert "line 1: must be an object with doc_id and fingerprint (16 hex digits)" in said
     absent = tmp_path / "absent" / "file"
     for option, doing, why in (
         ("--input", "read", "no such file"),
-        ("--documents", "read", "no such file"),
         ("--output", "write", f"there is no folder {absent.parent}, make it first"),
     ):
         said = refused("find-clusters", option, absent, stdin="1\n")
         assert f"cannot {doing} {absent}: {why}" in said.replace("No such", "no such")
-    for command in ("find-all", "find-clusters"):
-        assert "name one of them" in misused(command, "--input", "a", "--documents", "b")
 
 
 @pytest.mark.parametrize("command", [["find-all"], ["find-clusters"], ["nearest", "--to", "5"]])
@@ -329,9 +318,7 @@ def test_each_document_with_a_fingerprint_has_a_line(tmp_path: Path) -> None:
     assert own != numbers[0]
 
 
-@pytest.mark.parametrize(
-    "command", ["find-all --documents", "find-clusters --documents", "nearest"]
-)
+@pytest.mark.parametrize("command", ["find-all --input", "find-clusters --input", "nearest"])
 def test_no_file_of_a_folder_is_written_over(tmp_path: Path, command: str) -> None:
     """The file is an input, although the command names only its folder."""
     source = tmp_path / "documents.jsonl"
@@ -342,9 +329,15 @@ def test_no_file_of_a_folder_is_written_over(tmp_path: Path, command: str) -> No
     assert source.read_text() == documents_of(PROSE)
 
 
-@pytest.mark.parametrize("command", ["find-all --documents", "nearest --to 1"])
-def test_a_pipe_by_name_is_refused_and_not_read_twice(tmp_path: Path, command: str) -> None:
-    """What is looked at to tell its content would be missing."""
-    pipe = tmp_path / "numbers"
-    os.mkfifo(pipe)
-    assert "is a pipe or a device, and is read twice" in refused(*command.split(), pipe)
+@pytest.mark.parametrize("command", ["find-all --input", "nearest --to 6"])
+def test_a_pipe_by_name_has_numbers(tmp_path: Path, command: str) -> None:
+    """What is looked at to tell its content would be missing, so nobody looks at it."""
+    for content, code in ((b"6\n7\n", 0), (documents_of(PROSE).encode(), 1)):
+        pipe = tmp_path / f"pipe-{code}"
+        os.mkfifo(pipe)
+        writer = Thread(target=pipe.write_bytes, args=[content])
+        writer.start()
+        said = run(*command.split(), pipe, code=code)
+        writer.join()
+        assert ("7" in said.stdout) == (code == 0)
+        assert code == 0 or "Documents must come in a file" in str(said.exception)

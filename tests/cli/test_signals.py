@@ -74,7 +74,7 @@ LONG = {
     "dedup --keep": ["dedup", *["documents.jsonl"] * 400, "--keep", "new", "--output", "out.jsonl"],
     "fingerprint": ["fingerprint", ENDLESS, "--output", "out.jsonl"],
     "find-all": ["find-all", "--input", "numbers", "--distance", "10", "--output", "out.jsonl"],
-    "find-clusters": ["find-clusters", "--documents", MANY, "--output", "out.jsonl"],
+    "find-clusters": ["find-clusters", "--input", MANY, "--output", "out.jsonl"],
     "nearest": ["nearest", "--to", "doc-1", MANY],
     "report": ["report", VERDICTS, "--output", "out.html"],
     "explain": ["explain", "doc-1", ANSWERS],
@@ -140,7 +140,7 @@ def full_folder(folder: Path) -> Path:
     # yet: each kernel is compiled before, and kept.
     few = folder / FEW
     run("find-all", "--input", folder / "few", "--distance", "10")
-    run("find-clusters", "--documents", few)
+    run("find-clusters", "--input", few)
     run("nearest", "--to", "doc-1", few)
     run("evaluate", few, folder / "pairs.tsv")
     run("tune", few)

@@ -32,7 +32,7 @@ from worker.shell.files.archives import Record
 from worker.shell.files.archives.inflate import is_packed, pieces
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import prepared_rows
-from worker.shell.files.formats import format_of_start
+from worker.shell.files.formats import INPUTS, format_of_start
 from worker.shell.files.places import files_of, is_pipe, open_input, shown_input
 from worker.shell.files.unpacked import opened_unpacked
 
@@ -45,6 +45,7 @@ _FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
 _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
 _START_BYTES = 4_096
 _LOOK_BYTES = 256 << 10  # a block of zstd is unpacked as a whole, and may have half of this
+_OF_A_PIPE = ". Documents must come in a file or, not compressed, through stdin"
 
 
 class _Fingerprint(NamedTuple):
@@ -57,19 +58,24 @@ OutputOption = Annotated[
 ]
 
 
+FINGERPRINTS = (
+    f"Decimal fingerprints, one per line; or documents ({INPUTS}); or lines of "
+    "`neardup fingerprint`. - is stdin."
+)
+
+
 def read_fingerprints(
-    source: Path, documents: Path | None, settings: Settings, reading: Reading, quiet: bool
+    source: Path, settings: Settings, reading: Reading, quiet: bool
 ) -> tuple[NDArray[np.uint64], Ids]:
     """
-    Return the distinct fingerprints with their doc_ids.
-
-    Without documents they are those of `source`, which have no doc_ids.
+    Return the distinct fingerprints of a file with their doc_ids, which numbers have not.
 
     A doc_id that comes again in its file replaces its former self; a deleted one is gone. In
     another file it names another document, as in dedup, which is said on stderr. Lines of `neardup
     fingerprint` do not say which file they are of, so there the last one counts. That is said, too.
     """
-    if documents is None:
+    content = _content_of(source)
+    if content == "numbers":
         if reading.options().columns is not None:
             raise typer.BadParameter("a column of documents is named, and numbers have none")
         with opened_unpacked(str(source)) as stream:
@@ -80,47 +86,39 @@ def read_fingerprints(
                 f"{shown_input(source)} has no fingerprint: there is nothing to compare"
             )
         return numbers, {}
-    if content_of(documents) == "documents":
-        crawl = reading.open(reading.files([str(documents)]))
+    if content == "documents":
+        crawl = reading.open(reading.files([str(source)]))
         fingerprint_of = _of_documents(crawl, settings, reading.id_column, quiet)
     else:
-        fingerprint_of = _of_lines(documents)
+        fingerprint_of = _of_lines(source)
     if not fingerprint_of:
-        raise StopError(f"no document of {shown_input(documents)} has a fingerprint")
+        raise StopError(f"no document of {shown_input(source)} has a fingerprint")
     ids: Ids = {}
     for doc_id, number in fingerprint_of.items():
         ids.setdefault(number, []).append(doc_id)
     return np.fromiter(ids, np.uint64, len(ids)), ids
 
 
-def content_of(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
+def _content_of(path: Path) -> Literal["numbers", "fingerprints", "documents"]:
     """
     Return the kind of a file's content: decimals, lines of `neardup fingerprint`, or documents.
 
-    Nothing of stdin is lost by looking.
-
-    Raises:
-        StopError: stdin is compressed, and what can be looked at is too short to be unpacked; or it
-            is a pipe by name, of which what is looked at would be lost.
+    Nothing of stdin is lost by looking. Where nothing can be told, they are numbers: a pipe by name
+    would lose what is looked at, and what is looked at may be too little to be unpacked.
     """
     if path == STDIN:
         peek = getattr(sys.stdin.buffer, "peek", None)
         looked = b"" if peek is None else bytes(peek(_LOOK_BYTES))
+    elif files_of([str(path)]) != [str(path)]:  # a folder, or a name with *
+        return "documents"
+    elif is_pipe(str(path)):
+        return "numbers"
     else:
-        if files_of([str(path)]) != [str(path)]:  # a folder, or a name with *
-            return "documents"
-        if is_pipe(str(path)):
-            raise StopError(
-                f"{path} is a pipe or a device, and is read twice: name a file, or - for stdin"
-            )
         with open_input(str(path)) as stream:
             looked = stream.read(_LOOK_BYTES)
     start = _unpacked_start(looked)
-    if path == STDIN and not start and is_packed(looked):
-        raise StopError(
-            "stdin is compressed, and its beginning does not tell what it holds: unpack it before, "
-            "or name the file"
-        )
+    if not start:
+        return "numbers"
     line = start.removeprefix(BOM_UTF8).lstrip().partition(b"\n")[0]
     is_document = format_of_start(str(path), start) is not None or is_packed(looked)
     if line.strip().isdigit() or not is_document:
@@ -152,9 +150,10 @@ def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
         if not are_digits or any(int(line) >= NUMBERS for line in lines):
             bad = next(at for at, line in enumerate(lines) if not _is_number(line))
             place = sum(map(len, parts)) + bad + 1
+            remedy = "" if Path(name).is_file() else _OF_A_PIPE
             raise StopError(
                 f"{name}: number {place} must be a decimal "
-                f"from 0 to 2^64 - 1, got {lines[bad][:100]!r}"
+                f"from 0 to 2^64 - 1, got {lines[bad][:100]!r}{remedy}"
             )
         parts.append(np.array(list(map(int, lines)), np.uint64))
     return np.concatenate(parts)
@@ -174,11 +173,6 @@ def _of_lines(path: Path) -> dict[str, int]:
         for line_number, line in enumerate(stream, start=1):
             if line.isspace():
                 continue
-            if line.strip().isdigit():
-                raise StopError(
-                    f"{path}, line {line_number}: is a number, which has no doc_id. Give a file of "
-                    "numbers without --documents: find-all and find-clusters read it as --input"
-                )
             try:
                 fields = orjson.loads(line)
                 doc_id = str(fields["doc_id"])

@@ -11,10 +11,10 @@ import typer
 
 from worker.cli import shared
 from worker.cli.fingerprints import (
+    FINGERPRINTS,
     NUMBERS,
     Ids,
     OutputOption,
-    content_of,
     read_fingerprints,
     write_arrays,
 )
@@ -24,7 +24,6 @@ from worker.cli.shared import STDIN, QuietOption
 from worker.core.pairs import nearest as rank_nearest
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.files.formats import INPUTS
 from worker.shell.files.places import checked_files
 
 
@@ -39,15 +38,11 @@ def nearest(
         Path,
         typer.Argument(
             metavar="FILE",
-            help=f"Decimal fingerprints, one per line; or documents ({INPUTS}); or lines of "
-            "`neardup fingerprint`. - is stdin.",
+            help=FINGERPRINTS,
         ),
     ] = STDIN,
     count: Annotated[int, typer.Option(help="Write at most this many documents.", min=1)] = 10,
     target: OutputOption = STDIN,
-    documents: Annotated[
-        Path | None, typer.Option(help="Read this instead of FILE, if it has doc_ids.")
-    ] = None,
     *,
     reading: Reading,
     quiet: QuietOption = False,
@@ -58,12 +53,8 @@ def nearest(
     A line is [doc_id or fingerprint, bits that differ]. Documents at the same distance are in the
     order of the file. A document that is given by its doc_id is left out.
     """
-    if documents is None and content_of(source) != "numbers":
-        documents = source
-    elif documents is not None and source != STDIN:
-        raise typer.BadParameter("FILE and --documents: name one of them")
-    checked_files([str(documents or source)], [target], settings.files)
-    fingerprints, ids = read_fingerprints(source, documents, settings, reading, quiet)
+    checked_files([str(source)], [target], settings.files)
+    fingerprints, ids = read_fingerprints(source, settings, reading, quiet)
     wanted = _wanted(to, ids)
     rows = np.arange(len(fingerprints), dtype=np.uint32)
     ranked = (

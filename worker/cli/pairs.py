@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from worker.cli import shared
 from worker.cli.fingerprints import (
+    FINGERPRINTS,
     Ids,
     OutputOption,
     read_fingerprints,
@@ -26,7 +27,6 @@ from worker.cli.shared import STDIN, QuietOption
 from worker.core.pairs import all_pairs, clusters
 from worker.core.permutation import permuted
 from worker.settings import Settings
-from worker.shell.files.formats import INPUTS
 from worker.shell.files.places import checked_files
 
 
@@ -61,9 +61,7 @@ def _copies(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterato
         yield {name: first, "copies": len(cluster)}
 
 
-SourceOption = Annotated[
-    Path, typer.Option("--input", help="Fingerprints as decimal numbers, one per line; - is stdin.")
-]
+SourceOption = Annotated[Path, typer.Option("--input", help=FINGERPRINTS)]
 BlocksOption = Annotated[
     int | None,
     typer.Option(
@@ -80,13 +78,6 @@ DistanceOption = Annotated[
         help="Largest number of bits in which two fingerprints may differ.", min=0, max=15
     ),
 ]
-DocumentsOption = Annotated[
-    Path | None,
-    typer.Option(
-        help=f"Read instead of --input: documents ({INPUTS}), or lines of `neardup fingerprint`; "
-        "- is stdin. The output has doc_ids.",
-    ),
-]
 
 
 @with_settings("definition", *DOCUMENTS)
@@ -96,7 +87,6 @@ def find_all(
     target: OutputOption = STDIN,
     blocks: BlocksOption = None,
     distance: DistanceOption = 3,
-    documents: DocumentsOption = None,
     *,
     reading: Reading,
     quiet: QuietOption = False,
@@ -106,7 +96,7 @@ def find_all(
 
     Each pair is a JSON array. Equal fingerprints count once; with doc_ids, each document counts.
     """
-    search = _Search(source, documents, distance, blocks)
+    search = _Search(source, distance, blocks)
     _find(_pairs, search, target, settings, reading, quiet)
 
 
@@ -117,7 +107,6 @@ def find_clusters(
     target: OutputOption = STDIN,
     blocks: BlocksOption = None,
     distance: DistanceOption = 3,
-    documents: DocumentsOption = None,
     copies: Annotated[
         bool, typer.Option("--copies", help="Write the first member of each cluster, and its size.")
     ] = False,
@@ -130,15 +119,14 @@ def find_clusters(
 
     Each cluster is a JSON array of at least two members.
     """
-    search = _Search(source, documents, distance, blocks)
+    search = _Search(source, distance, blocks)
     _find(_copies if copies else _clusters, search, target, settings, reading, quiet)
 
 
 class _Search(NamedTuple):
     """The fingerprints to search, and the largest distance between two of them."""
 
-    source: Path  # numbers
-    documents: Path | None  # in their place
+    source: Path
     distance: int
     blocks: int | None
 
@@ -152,15 +140,13 @@ def _find(
     quiet: bool,
 ) -> None:
     """Write what `find` yields of the fingerprints: `_pairs`, `_clusters` or `_copies`."""
-    source, documents, distance, blocks = search
+    source, distance, blocks = search
     try:
         permuted(distance, distance + 2 if blocks is None else blocks)
     except ValueError as error:
         raise typer.BadParameter(f"--blocks {blocks} --distance {distance}: {error}") from None
-    if documents is not None and source != STDIN:
-        raise typer.BadParameter("--input and --documents: name one of them")
-    checked_files([str(documents or source)], [target], settings.files)
-    fingerprints, ids = read_fingerprints(source, documents, settings, reading, quiet)
+    checked_files([str(source)], [target], settings.files)
+    fingerprints, ids = read_fingerprints(source, settings, reading, quiet)
     with (
         shared.opened_lines(target) as stream,
         counted("tables", quiet=quiet) as tell,
