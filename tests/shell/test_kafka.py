@@ -316,26 +316,38 @@ def test_a_queue_that_was_full_a_moment_ago_is_tried_again() -> None:
 
 
 class _Strict:
-    """An administrator's client whose cluster has a policy of its own."""
+    """An administrator's client whose cluster refuses a change."""
 
     calls = 0
+
+    def __init__(self, code: int) -> None:
+        self._error = KafkaError(code, "retention of a day at most")
 
     def incremental_alter_configs(
         self, resources: Sequence[object], **_: object
     ) -> dict[object, object]:
         self.calls += 1
         future = Future[None]()
-        error = KafkaError(KafkaError.POLICY_VIOLATION, "retention of a day at most")
-        future.set_exception(KafkaException(error))
+        future.set_exception(KafkaException(self._error))
         return dict.fromkeys(resources, future)
 
 
-def test_a_setting_that_a_policy_forbids_is_refused_at_once() -> None:
-    """Asking again would get the same answer until the time is over, and lose the reason."""
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (KafkaError.POLICY_VIOLATION, "altering topic v: retention of a day at most"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "altering topic v: access to the topic is denied"),
+    ],
+)
+def test_a_change_that_the_cluster_refuses_is_refused_at_once(code: int, says: str) -> None:
+    """
+    Asking again would get the same answer until the time is over, and lose the reason. Where the
+    error has a remedy, that is told.
+    """
     admin = Admin(nobody(), wait_s=60)
-    strict = _Strict()
+    strict = _Strict(code)
     admin._client = strict  # type: ignore[assignment]
-    with pytest.raises(StopError, match="altering topic v: retention of a day at most"):
+    with pytest.raises(StopError, match=says):
         admin.alter("v", {"retention.ms": "-1"})
     assert strict.calls == 1
 

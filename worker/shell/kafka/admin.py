@@ -45,13 +45,6 @@ Answer = TypeVar("Answer")
 
 _log = get_logger(__name__)
 
-# Codes with which a cluster refuses a setting for good; asking again would get the same answer.
-_REFUSED_SETTINGS = {
-    KafkaError.INVALID_CONFIG,
-    KafkaError.INVALID_REQUEST,
-    KafkaError.POLICY_VIOLATION,
-}
-
 
 class Topic(NamedTuple):
     """
@@ -323,28 +316,15 @@ class Admin:
         return self._ask(ask, doing)
 
     def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
-        """Create a topic; return whether it was missing."""
+        """Create a topic; return whether it was missing. StopError: the cluster refuses."""
         topic = NewTopic(
             name, num_partitions=partitions, replication_factor=replicas, config=dict(config)
         )
-        tries = 0
-
-        def ask(timeout_s: float) -> bool:
-            nonlocal tries
-            tries += 1
-            try:
-                _result(
-                    self._client.create_topics([topic], request_timeout=timeout_s)[name], timeout_s
-                )
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                    return tries > 1  # created by an earlier call whose answer was lost
-                if client.is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
-                    raise
-                raise StopError(f"creating topic {name}: {error.args[0].str()}") from error
-            return True
-
-        return self._ask(ask, f"creating topic {name}")
+        return self._change(
+            f"creating topic {name}",
+            lambda s: self._client.create_topics([topic], request_timeout=s)[name],
+            lambda refusal: refusal.code() == KafkaError.TOPIC_ALREADY_EXISTS,
+        )
 
     def alter(self, topic: str, config: Mapping[str, str]) -> None:
         """
@@ -355,56 +335,71 @@ class Admin:
             ConfigEntry(name, value, incremental_operation=set_) for name, value in config.items()
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-        doing = f"altering topic {topic}"
-
-        def ask(timeout_s: float) -> None:
-            future = self._client.incremental_alter_configs([resource], request_timeout=timeout_s)[
-                resource
-            ]
-            try:
-                _result(future, timeout_s)
-            except KafkaException as error:
-                if error.args[0].code() in _REFUSED_SETTINGS:
-                    raise StopError(f"{doing}: {error.args[0].str()}") from error
-                raise
-
-        self._ask(ask, doing)
+        alter = self._client.incremental_alter_configs
+        self._change(
+            f"altering topic {topic}", lambda s: alter([resource], request_timeout=s)[resource]
+        )
 
     def delete(self, topic: str) -> None:
         """Delete a topic with all that it holds; StopError: the cluster refuses."""
-        doing = f"deleting topic {topic}"
-
-        def ask(timeout_s: float) -> None:
-            future = self._client.delete_topics([topic], request_timeout=timeout_s)[topic]
-            try:
-                _result(future, timeout_s)
-            except KafkaException as error:
-                if _is_unknown(error):  # deleted by an earlier call whose answer was lost
-                    return
-                if client.is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
-                    raise
-                raise StopError(f"{doing}: {error.args[0].str()}") from error
-
-        self._ask(ask, doing)
+        self._change(
+            f"deleting topic {topic}",
+            lambda s: self._client.delete_topics([topic], request_timeout=s)[topic],
+            lambda refusal: refusal.code() == KafkaError.UNKNOWN_TOPIC_OR_PART,
+        )
 
     def add_partitions(self, topic: str, count: int) -> None:
         """Give a topic this many partitions; StopError: the cluster refuses, as for fewer ones."""
-        doing = f"adding partitions to {topic}"
         wanted = [NewPartitions(topic, count)]
 
-        def ask(timeout_s: float) -> None:
-            future = self._client.create_partitions(wanted, request_timeout=timeout_s)[topic]
-            try:
-                _result(future, timeout_s)
-            except KafkaException as error:
-                if client.is_silence(error) or error.args[0].code() == KafkaError.NOT_CONTROLLER:
-                    raise
-                found = self.describe([topic]).get(topic)
-                if found is not None and found.partitions == count:
-                    return  # added by an earlier call whose answer was lost
-                raise StopError(f"{doing}: {error.args[0].str()}") from error
+        def has_them(_: KafkaError) -> bool:
+            found = self.describe([topic]).get(topic)
+            return found is not None and found.partitions == count
 
-        self._ask(ask, doing)
+        self._change(
+            f"adding partitions to {topic}",
+            lambda s: self._client.create_partitions(wanted, request_timeout=s)[topic],
+            has_them,
+        )
+
+    def _change(
+        self,
+        doing: str,
+        call: Callable[[float], Future[Any]],
+        is_done: Callable[[KafkaError], bool] = lambda _: False,
+    ) -> bool:
+        """
+        Change something at the cluster.
+
+        Args:
+            doing: what is done, for the message.
+            call: begins the change, which may take so many seconds.
+            is_done: whether things are already as wanted, when the cluster refuses with this error.
+        Returns:
+            False if things were as wanted before. A call whose answer was lost may have made them
+            so: then the next one is refused, and it is True.
+        Raises:
+            StopError: the cluster refuses.
+        """
+        calls = 0
+
+        def ask(timeout_s: float) -> bool:
+            nonlocal calls
+            calls += 1
+            try:
+                _result(call(timeout_s), timeout_s)
+            except KafkaException as error:
+                refusal = error.args[0]
+                if client.is_silence(error) or refusal.code() == KafkaError.NOT_CONTROLLER:
+                    raise
+                if is_done(refusal):
+                    return calls > 1
+                if refusal.code() in client.REFUSALS:
+                    raise  # `_ask` gives it its remedy
+                raise StopError(f"{doing}: {refusal.str()}") from error
+            return True
+
+        return self._ask(ask, doing)
 
     def members(self, group: str) -> tuple[str, list[Member]]:
         """
