@@ -547,7 +547,15 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
             is_log=True,
         ),
         TopicSpec(settings.topic_verdicts, settings.partitions, broker_time, kept_by_clocks),
-        TopicSpec(settings.topic_dead_letter, 1, size | broker_time, kept_by_clocks),
+        TopicSpec(
+            settings.topic_dead_letter, 1, size | broker_time | {"cleanup.policy": "delete"},
+            kept_by_clocks
+            | {
+                "cleanup.policy": "a compacted topic takes no message without a key, and a dead "
+                "letter has the key of its message",
+            },
+            frozenset({"cleanup.policy"}),
+        ),
     ]  # fmt: skip
     if settings.topic_new is not None:
         largest = settings.document_bytes_max + OVERHEAD_BYTES_MAX
@@ -659,14 +667,6 @@ def check_topics(admin: Admin, settings: Settings) -> list[Problem]:
     log = found.get(settings.topic_fingerprints)
     if log is not None and log.partitions != 1:
         problems.append(_log_of_many(admin, log))
-    letters = found.get(settings.topic_dead_letter)
-    policy = "" if letters is None else letters.config.get("cleanup.policy", "")
-    if letters is not None and "compact" in policy:
-        text = (
-            f"cleanup.policy is {policy}: a compacted topic takes no message without a key, and a "
-            "dead letter has the key of its message"
-        )
-        problems.append(_to_alter(letters.name, text, "cleanup.policy", "delete", fatal=True))
     written_to = found.keys() - {settings.topic_documents}
     return [*problems, *_diskless(found[name] for name in sorted(written_to))]
 
