@@ -22,6 +22,7 @@ from rich.text import Text
 from worker.cli.broker import prepare_with_progress
 from worker.cli.options import await_cluster
 from worker.cli.shared import console_of_terminal, printable, terminal_width
+from worker.cli.side_by_side import shown_steps
 from worker.cli.verdicts import cells_that_differ
 from worker.core.compare import Step, steps
 from worker.core.document import Verdict
@@ -394,25 +395,6 @@ def _example_lines(example: Example) -> list[Text]:
         Text(title, style="bold"),
         Text(f"  {printable(match.original.url)}"),
         Text(f"  {printable(example.copy.url or '')}"),
-        Text("  ") + _difference(example.steps),
+        Text("  ") + Text(" ").join(shown_steps(example.steps, CONTEXT_WORDS)),
         Text(),
     ]
-
-
-def _difference(steps: Sequence[Step]) -> Text:
-    """Return what one text has alone, struck out, and the other, between some words of both."""
-    shown = Text()
-    last = len(steps) - 1
-    for number, step in enumerate(steps):
-        words = [printable(token) for token in step.tokens]
-        if step.kind == "removed":
-            shown.append(f"[-{' '.join(words)}-] ", style="red")
-        elif step.kind == "added":
-            shown.append("{+" + " ".join(words) + "+} ", style="green")
-        elif len(words) <= 2 * CONTEXT_WORDS:
-            shown.append(f"{' '.join(words)} ")
-        else:
-            head = words[:CONTEXT_WORDS] if number else []
-            tail = words[-CONTEXT_WORDS:] if number != last else []
-            shown.append(f"{' '.join([*head, '…', *tail])} ")
-    return shown

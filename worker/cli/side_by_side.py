@@ -8,7 +8,7 @@ shingles, and a diff. As JSON it is one object.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -30,7 +30,7 @@ from worker.core.search import (
 )
 
 if TYPE_CHECKING:
-    from worker.core.compare import Comparison
+    from worker.core.compare import Comparison, Step
     from worker.core.pages import PageAccount
 
 BLOCK_BITS = 16
@@ -267,25 +267,30 @@ def _shingles(found: Comparison, count: int) -> Table:
 
 
 def _diff(found: Comparison) -> Iterator[Text]:
-    """
-    Strike out in red what A has alone, show in green what B has alone, and shorten long equal runs.
-    """
     if all(step.kind == "equal" for step in found.steps):
         yield Text("token for token the same", style="green")
         return
-    last = len(found.steps) - 1
-    for number, step in enumerate(found.steps):
+    yield from shown_steps(found.steps, CONTEXT_TOKENS)
+
+
+def shown_steps(steps: Sequence[Step], context: int) -> Iterator[Text]:
+    """
+    Strike out in red what A has alone, show in green what B has alone, and of long equal runs only
+    so many tokens on either side of a change.
+    """
+    last = len(steps) - 1
+    for number, step in enumerate(steps):
         kind = step.kind
         tokens = step.tokens
         if number == STEPS_SHOWN_MAX:
-            yield Text(f"… and {len(found.steps) - number:,} runs more", style="dim")
+            yield Text(f"… and {len(steps) - number:,} runs more", style="dim")
             return
         if kind == "removed":
             yield Text(f"[-{' '.join(tokens)}-]", style="red strike")
         elif kind == "added":
             yield Text("{+" + " ".join(tokens) + "+}", style="green")
         else:
-            head = tokens[:CONTEXT_TOKENS] if number else []
-            tail = tokens[-CONTEXT_TOKENS:] if number != last else []
+            head = tokens[:context] if number else []
+            tail = tokens[-context:] if number != last else []
             whole = len(tokens) <= len(head) + len(tail)
             yield Text(" ".join(tokens if whole else [*head, "…", *tail]), style="dim")

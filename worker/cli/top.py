@@ -15,12 +15,11 @@ from rich.text import Text
 from worker.cli.options import with_cluster
 from worker.cli.shared import (
     URL_CONTEXT,
-    cut_to_difference,
     held_up_line,
     printable,
     terminal_width,
 )
-from worker.cli.verdicts import cells
+from worker.cli.verdicts import cells_that_differ
 from worker.settings import Settings
 from worker.shell.admin.watch import (
     GroupWatch,
@@ -296,10 +295,6 @@ def _duplicates(now: Sample, width: int) -> Table:
     for name in ("last duplicates", "of"):
         table.add_column(name, width=url_width, no_wrap=True, overflow="ellipsis")
     for verdict in reversed(now.duplicates):
-        if verdict.duplicate_of is not None:
-            _, bits, url, original_url = cells(verdict)
-            url, original_url = cut_to_difference(
-                printable(url), printable(original_url), url_width
-            )
-            table.add_row(bits, Text(url), Text(original_url))
+        _, bits, url, original_url = cells_that_differ(verdict, url_width)
+        table.add_row(bits, Text(url), Text(original_url))
     return table
