@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from worker.cli import CommandGroup
+from worker.cli.progress import BYTES, counted
 from worker.devkit.broker import EmbeddedKafka, Runtime, default_data, prepare
 from worker.devkit.broker.runtime import listed
 
@@ -111,16 +109,14 @@ def _attach(data: Path | None) -> EmbeddedKafka:
 
 
 def prepare_with_progress(repository: str | None) -> Runtime:
-    """Find Java and fetch the jars, with a bar on stderr if that is a terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-    )
-    console = Console(file=sys.stderr)
-    # Elsewhere, even a bar that is removed leaves an empty line.
-    is_off = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=is_off) as progress:
-        task = progress.add_task("the broker's jars", total=sum(jar.size_bytes for jar in listed()))
-        return prepare(repository=repository, advance=lambda count: progress.advance(task, count))
+    """Find Java and fetch the jars, and show how far the download is."""
+    total = sum(jar.size_bytes for jar in listed())
+    arrived = 0
+    with counted(BYTES) as tell:
+
+        def advance(count: int) -> None:
+            nonlocal arrived
+            arrived += count
+            tell("the broker's jars", arrived, total)
+
+        return prepare(repository=repository, advance=advance)
