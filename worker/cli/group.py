@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
+from rich.console import Console
 
 from worker.cli import CommandGroup, shared
 from worker.cli.options import with_cluster, with_settings
@@ -231,22 +232,14 @@ def rebuild(settings: Settings, quiet: shared.QuietOption = False) -> None:
 
     plan = shell.plan(settings, Admin(settings))
     _say_what(plan, settings)
-    # When the first count arrived, and how much had been answered before that.
-    begun: list[tuple[float, int]] = []
-
-    def tell(answered: int, total: int) -> None:
-        now_s = time.monotonic()
-        if not begun:
-            begun.append((now_s, answered))
-        since_s, before = begun[0]
-        rate = (answered - before) / max(now_s - since_s, 1e-9)
-        left = f", {rate:,.0f}/s, {(total - answered) / rate:,.0f} s left" if rate else ""
-        typer.echo(f"{answered:,} of {total:,} offsets answered{left}", err=True)
-
     stop = threading.Event()
-    if not shell.rebuild(
-        plan, stop, (lambda *_: None) if quiet else tell, on_serving=partial(_stop_on_signals, stop)
-    ):
+    # Lines among those of the worker's log, which would tear a bar.
+    console = Console(stderr=True, force_terminal=False)
+    with counted("offsets", quiet=quiet, console=console) as tell:
+        is_whole = shell.rebuild(
+            plan, stop, partial(tell, "answering"), on_serving=partial(_stop_on_signals, stop)
+        )
+    if not is_whole:
         typer.echo(
             "ended before all documents were answered: the same command goes on from here", err=True
         )
