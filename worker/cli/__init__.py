@@ -216,6 +216,18 @@ class CommandGroup(TyperGroup):
         return command
 
 
+def group_of_commands(name: str) -> typer.Typer:
+    """Return the group that `PANELS` lists under a name, without its commands."""
+    group = typer.Typer(
+        cls=CommandGroup,
+        no_args_is_help=True,
+        add_completion=False,
+        help=_ENTRIES[name].summary,
+    )
+    group.callback()(lambda: None)  # or a single command would be taken for the group
+    return group
+
+
 class LazyCommands(CommandGroup):
     """The commands of `PANELS`: lists show their summaries, and a call imports the one called."""
 

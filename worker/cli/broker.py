@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli import CommandGroup
+from worker.cli import group_of_commands
 from worker.cli.progress import BYTES, counted
 from worker.devkit.broker import EmbeddedKafka, Runtime, default_data, prepare
 from worker.devkit.broker.runtime import listed
@@ -15,12 +15,7 @@ from worker.devkit.broker.runtime import listed
 PORT_DEFAULT = 19_092  # the port of the setting `bootstrap`
 PORT_MAX = 65_000  # leaves room for the other ports of three nodes
 
-broker = typer.Typer(
-    cls=CommandGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    help="Run a real Apache Kafka on this machine. It needs nothing but Python.",
-)
+broker = group_of_commands("broker")
 
 DataOption = Annotated[
     Path | None,

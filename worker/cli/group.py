@@ -19,7 +19,7 @@ import orjson
 import typer
 from rich.console import Console
 
-from worker.cli import CommandGroup, shared
+from worker.cli import group_of_commands, shared
 from worker.cli.options import with_cluster, with_settings
 from worker.cli.progress import counted
 from worker.cli.reading import Reading
@@ -32,12 +32,7 @@ if TYPE_CHECKING:
     from worker.shell.kafka.admin import Problem
     from worker.shell.ports import Outgoing
 
-topics = typer.Typer(
-    cls=CommandGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    help="Create, check or change the topics.",
-)
+topics = group_of_commands("topics")
 
 
 @with_settings(*(name for name in SETTINGS if name not in ("partitions", "replication_factor")))

@@ -7,21 +7,11 @@ from typing import Annotated
 
 import typer
 
-from worker.cli import CommandGroup
+from worker.cli import group_of_commands
 from worker.cli.options import with_cluster
 from worker.settings import TOPICS, Settings
 
-log = typer.Typer(
-    cls=CommandGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    help="Begin a new log where the old one ends, and retire the old one.",
-)
-
-
-@log.callback()
-def _group() -> None:
-    """Begin a new log where the old one ends, and retire the old one."""
+log = group_of_commands("log")
 
 
 @log.command()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli import CommandGroup, shared
+from worker.cli import group_of_commands, shared
 from worker.cli.options import with_cluster
 from worker.cli.progress import counted
 from worker.settings import TOPICS, Settings
@@ -14,17 +14,7 @@ from worker.settings import TOPICS, Settings
 if TYPE_CHECKING:
     from worker.shell.admin.offsets import Restoration
 
-offsets = typer.Typer(
-    cls=CommandGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    help="Repair the group's offsets after somebody else has changed them.",
-)
-
-
-@offsets.callback()
-def _group() -> None:
-    """Repair the group's offsets after somebody else has changed them."""
+offsets = group_of_commands("offsets")
 
 
 @offsets.command()
