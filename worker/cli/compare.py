@@ -8,7 +8,7 @@ import orjson
 import typer
 
 from worker.cli.options import with_settings
-from worker.cli.shared import STDIN, console_of_terminal, echo_json
+from worker.cli.shared import STDIN, ObjectOption, console_of_terminal, echo_json
 from worker.cli.side_by_side import (
     SHINGLES_DEFAULT,
     Compared,
@@ -34,9 +34,7 @@ def compare_command(
     second: Annotated[
         str, typer.Argument(metavar="B", help="The other text or page; - for stdin.")
     ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as one JSON object.")
-    ] = False,
+    as_json: ObjectOption = False,
     shingles: ShinglesOption = SHINGLES_DEFAULT,
     language: Annotated[
         str | None, typer.Option(help='Language of both texts, for anchors = "named".')

@@ -30,7 +30,13 @@ from worker.cli.labelled import (
 )
 from worker.cli.options import with_settings
 from worker.cli.reading import Reading
-from worker.cli.shared import QuietOption, console_of_terminal, echo_json, printable
+from worker.cli.shared import (
+    ObjectOption,
+    QuietOption,
+    console_of_terminal,
+    echo_json,
+    printable,
+)
 from worker.core import evaluation
 from worker.core.evaluation import Measures, Pairs, Scores
 from worker.core.fingerprint import Fingerprinter
@@ -80,9 +86,7 @@ def evaluate(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the distances to this file: .png or .svg.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as one JSON object.")
-    ] = False,
+    as_json: ObjectOption = False,
     *,
     reading: Reading,
     quiet: QuietOption = False,

@@ -15,7 +15,14 @@ from rich.text import Text
 from worker.cli.answers import read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
-from worker.cli.shared import QuietOption, console_of_terminal, echo_json, notice, printable
+from worker.cli.shared import (
+    ObjectOption,
+    QuietOption,
+    console_of_terminal,
+    echo_json,
+    notice,
+    printable,
+)
 from worker.cli.side_by_side import (
     SHINGLES_DEFAULT,
     Compared,
@@ -76,9 +83,7 @@ def explain_command(
     ] = None,
     *,
     reading: Reading,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as one JSON object.")
-    ] = False,
+    as_json: ObjectOption = False,
     shingles: ShinglesOption = SHINGLES_DEFAULT,
     quiet: QuietOption = False,
 ) -> None:

@@ -168,9 +168,7 @@ def feed(
     files: shared.FilesArgument,
     *,
     reading: Reading,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON on stdout.")
-    ] = False,
+    as_json: shared.SummaryOption = False,
     quiet: shared.QuietOption = False,
     rate: Annotated[
         float,
@@ -268,9 +266,7 @@ def _say_what(plan: RebuildPlan, settings: Settings) -> None:
 @with_cluster(*TOPICS, "group", "definition", "base_snapshot")
 def verify(
     settings: Settings,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    as_json: shared.ObjectOption = False,
     documents: Annotated[
         bool, typer.Option(help="Also read the documents; otherwise take their list from the log.")
     ] = True,

@@ -66,6 +66,7 @@ StateOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary.")]
 SummaryOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]
+ObjectOption = Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")]
 LinesOption = Annotated[bool, typer.Option("--json", help="Print JSON Lines instead of a table.")]
 DAMAGED_TOLD_MAX = 3
 _GAP = "  "
