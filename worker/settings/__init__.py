@@ -29,6 +29,7 @@ from worker.settings.writing import (
     flag,
     flag_name,
     toml_key,
+    toml_lines,
     toml_value,
 )
 
@@ -55,6 +56,7 @@ __all__ = [
     "load_definition",
     "load_settings",
     "toml_key",
+    "toml_lines",
     "toml_value",
     "unit_of",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
@@ -77,6 +78,25 @@ def toml_value(value: Any) -> str:
             return "[" + ", ".join(map(toml_value, value)) + "]"
         case _:
             return _quoted(str(value))
+
+
+def toml_lines(settings: Settings, names: Iterable[str]) -> list[str]:
+    """
+    Return the lines of a file that gives workers these settings; one that is not set has none.
+
+    Paths are made absolute, because workers may start in other folders.
+
+    >>> toml_lines(Settings(group="night"), ["group", "state_dir"])
+    ['group = "night"']
+    """
+    lines = []
+    for name in names:
+        value = getattr(settings, name)
+        if isinstance(value, Path):
+            value = value.resolve()
+        if value is not None:  # TOML has no null
+            lines.append(f"{name} = {toml_value(value)}")
+    return lines
 
 
 def toml_key(name: str) -> str:

@@ -17,12 +17,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.rules import Acceptance, Definition
-from worker.settings import Settings, toml_value
+from worker.settings import Settings, toml_lines
 from worker.shell.checkpoint import first_definition
 from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.log import log_entries
@@ -50,15 +49,8 @@ class RebuildPlan(NamedTuple):
         Return the settings that make a worker or a subscriber part of the new deployment, as lines
         of TOML.
         """
-        names = [*_NAMES, "topic_documents", "definition", "state_dir", "base_snapshot"]
-        values = {name: getattr(self.settings, name) for name in names}
-        # Paths are made absolute, because workers may start in other folders. TOML has no null.
-        values |= {
-            name: value.resolve() for name, value in values.items() if isinstance(value, Path)
-        }
-        return [
-            f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None
-        ]
+        further = ("topic_documents", "definition", "state_dir", "base_snapshot")
+        return toml_lines(self.settings, (*_NAMES, *further))
 
 
 def _beside(settings: Settings, suffix: str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ from worker.log.record import RECORD_BYTES_MAX, Rows, Section, Source
 from worker.log.replica import Replica
 from worker.log.rules import LogDefinition, is_declaration
 from worker.log.snapshot import LogIdentity
-from worker.settings import TOPICS, Settings, toml_value
+from worker.settings import TOPICS, Settings, toml_lines
 from worker.shell.admin.mend import await_stopped, check_offsets_log, refuse_foreign, refuse_members
 from worker.shell.checkpoint import (
     SUFFIX,
@@ -95,15 +95,7 @@ class Renewal(NamedTuple):
 
     def switch(self) -> list[str]:
         """Return the settings that all workers need from now on, as lines of TOML."""
-        names = ("topic_fingerprints", "base_snapshot", "state_dir")
-        values = {name: getattr(self.settings, name) for name in names}
-        # Paths are made absolute, because workers may start in other folders. TOML has no null.
-        values |= {
-            name: value.resolve() for name, value in values.items() if isinstance(value, Path)
-        }
-        return [
-            f"{name} = {toml_value(value)}" for name, value in values.items() if value is not None
-        ]
+        return toml_lines(self.settings, ("topic_fingerprints", "base_snapshot", "state_dir"))
 
 
 def renew(
