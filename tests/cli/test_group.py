@@ -34,6 +34,7 @@ from tests.report.made import copy, verdict
 from worker.cli import options
 from worker.cli.group import _stop_on_signals, conclusion
 from worker.cli.top import frame
+from worker.cli.verdicts import time_ms
 from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import DocumentError, StopError
@@ -48,7 +49,6 @@ from worker.shell.admin.watch import (
     WorkerStatus,
     rate,
     status_of,
-    time_ms,
     watch,
 )
 from worker.shell.files.crawl import CrawlFiles, feed_documents
@@ -154,7 +154,7 @@ def test_ctrl_c_ends_who_follows_as_any_command(commands_settings: Settings) -> 
     assert (process.returncode, said) == (130, "neardup: interrupted\n"), said
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2h ago", "", "1w", "-5m"])
+@pytest.mark.parametrize("text", ["yesterday", "2h ago", "", "1y", "-5m"])
 def test_what_is_no_time_is_named(text: str) -> None:
     """With both forms that there are."""
     with pytest.raises(StopError, match=r"2026-01-31T12:00:00Z, or 90s, 15m"):

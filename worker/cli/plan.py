@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from worker.cli.shared import TableColumn, TableColumns, option
+from worker.cli.shared import TableColumn, TableColumns, duration_s, option
 from worker.core import group, planner
 from worker.core.permutation import Layout
 from worker.core.search import SearchRules
@@ -25,7 +25,6 @@ COSTS = (
 CORES = 2  # of the machines on which all was measured
 YEAR_S = 365.25 * 86_400
 YEARS_MAX = 100  # what comes later is not told
-TIMES = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 RETENTION_S_MAX = 3_650 * 86_400
 POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 # Of a plan by columns: what each shows.
@@ -159,7 +158,7 @@ def plan(  # noqa: PLR0917  # each is an option
     limit = bytes_of(memory, "--memory")
     try:
         if per_month:
-            kept_s = duration_s(retention) if retention else None
+            kept_s = _retention_s(retention) if retention else None
             _group(number(per_month, "--per-month"), kept_s, limit, cores or CORES, as_json)
             return
         count = number(documents or "", "--documents")
@@ -321,15 +320,9 @@ def _in_time(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-def duration_s(text: str) -> float:
-    """
-    Read a time: 30d, 12h, 90m, 3600s, 6w.
-
-    >>> duration_s("30d"), duration_s("1.5h")
-    (2592000.0, 5400.0)
-    """
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhdw])", text.lower())
-    seconds = float(found[1]) * TIMES[found[2]] if found else 0.0
+def _retention_s(text: str) -> float:
+    """Read how long originals are kept, such as 30d."""
+    seconds = duration_s(text) or 0.0
     if not 60 <= seconds <= RETENTION_S_MAX:
         raise typer.BadParameter(
             "--retention must be a time like 30d, 12h or 6w, "

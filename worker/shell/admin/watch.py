@@ -11,7 +11,6 @@ What it does is asked of Kafka and, where their addresses are known, of the work
 from __future__ import annotations
 
 import http.client
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ import orjson
 
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import Verdict
-from worker.errors import DocumentError, NeardupError, RetryError, StopError
+from worker.errors import DocumentError, NeardupError, RetryError
 from worker.settings import Settings
 from worker.shell.admin.address import WorkerAddress
 from worker.shell.kafka.admin import Admin, Member
@@ -38,7 +37,6 @@ from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 from worker.shell.runtime.logging import get_logger, sentence
 
 _LOOK_S = 10.0  # how often a follower checks for added partitions
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DUPLICATES_MAX = 10  # kept
 _TAIL = 200  # verdicts of a partition that are looked through for them at the start
 _NEWEST_S = 0.5  # how long a sample takes verdicts
@@ -154,28 +152,6 @@ def _tell_of(message: TopicMessage, error: DocumentError) -> None:
         cause=str(error),
         remedy=_REMEDY,
     )
-
-
-def time_ms(text: str, now_ms: int | None = None) -> int:
-    """
-    Return a date and time, or an age such as 15m, as Unix milliseconds.
-
-    Raises:
-        StopError: it is neither.
-
-    >>> time_ms("2h", 7_200_500), time_ms("1970-01-01T00:00:01Z")
-    (500, 1000)
-    """
-    ago = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip())
-    if ago is not None:
-        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        return max(now_ms - int(ago[1]) * _UNITS_MS[ago[2]], 0)
-    try:
-        return max(parse_timestamp(text), 0)
-    except TimestampError as error:
-        raise StopError(
-            f"a time is like 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago, got {text!r}"
-        ) from error
 
 
 def message_at(settings: Settings, topic: str, partition: int, offset: int) -> TopicMessage | None:
