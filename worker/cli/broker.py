@@ -81,7 +81,7 @@ def stop(
     data: DataOption = None,
 ) -> None:
     """Stop all nodes cleanly; keep the data."""
-    cluster = _attach(data)
+    cluster = EmbeddedKafka.attach((data or default_data()).absolute())
     if kill is not None:
         if not 1 <= kill <= cluster.nodes:
             raise typer.BadParameter(
@@ -97,10 +97,6 @@ def stop(
         f"{running or 'no'} {'node' if running == 1 else 'nodes'} ended, "
         f"the data stays in {cluster.data} (remove this folder to begin with an empty broker)"
     )
-
-
-def _attach(data: Path | None) -> EmbeddedKafka:
-    return EmbeddedKafka.attach((data or default_data()).absolute())
 
 
 def prepare_with_progress(repository: str | None) -> Runtime:

@@ -94,7 +94,7 @@ def demo(
         with Live(console=console, refresh_per_second=8, transient=True) as live:
             for _ in run.run():
                 live.update(table(run))
-        across, _ = run.pairs_across_workers()
+        across = run.across_workers()
         facts = facts_of(run, workers, across)
         example = find_example(run, crawl_file)
         made = None

@@ -290,10 +290,9 @@ class Demo:
     def _group(self, url: str | None, fetched_at_ms: int | None) -> str | None:
         return self.truth.groups.get((url or "", fetched_at_ms or 0))
 
-    def pairs_across_workers(self) -> tuple[int, int]:
+    def across_workers(self) -> int:
         """
-        Return how many duplicates have an original that another worker handled, and how many there
-        are, from the log.
+        Return how many duplicates have an original that another worker handled, as the log says.
         """
         authors: dict[tuple[int, int], str] = {}  # who wrote each source offset into the log first
         for entry in log_entries(self.settings, 0):
@@ -307,10 +306,9 @@ class Demo:
             for key, verdict in self._verdicts.items()
             if verdict.duplicate_of is None
         }
-        across = total = 0
+        across = 0
         for key, verdict in self._verdicts.items():
             if verdict.duplicate_of is not None:
-                total += 1
                 origin = by_doc_id.get(verdict.duplicate_of.original.doc_id)
                 across += origin is not None and authors.get(origin) != authors.get(key)
-        return across, total
+        return across

@@ -397,7 +397,9 @@ def text_of(
 
     Raises every error that reading the message raises.
     """
-    document = _decoded(key, value, settings, timestamp_ms)
+    document = decode_document(
+        key, value, value_bytes_max=settings.document_bytes_max, timestamp_ms=timestamp_ms
+    )
     if isinstance(document, Deletion):
         return document, None
     found, account = extract_with_account(document, settings.text_characters_max)
@@ -414,11 +416,3 @@ def readable_text(
         return text_of(key, value, settings, timestamp_ms)[1]
     except Exception:  # any failure costs only this text
         return None
-
-
-def _decoded(
-    key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int
-) -> Document | Deletion:
-    return decode_document(
-        key, value, value_bytes_max=settings.document_bytes_max, timestamp_ms=timestamp_ms
-    )
