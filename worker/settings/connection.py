@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, field_validator, model_validator
 
@@ -18,12 +18,17 @@ TOPICS = (
     "topic_dead_letter",
     "topic_new",
 )
-_TOPIC = r"^[A-Za-z0-9._-]+$"
+_NAME = r"^[A-Za-z0-9._-]+$"
 _SERVERS = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})")
 
 
 def _host_name() -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname())[:128] or "worker"
+
+
+def _topic(default: str | None, description: str) -> Any:
+    """Declare the setting that names a topic."""
+    return setting(default, "text", description, low=1, high=249, pattern=_NAME)
 
 
 class ConnectionSettings(BaseModel):
@@ -43,7 +48,7 @@ class ConnectionSettings(BaseModel):
         "Consumer group of the workers. Another group reads all documents again.",
         low=1,
         high=200,
-        pattern=_TOPIC,
+        pattern=_NAME,
     )
     worker_id: str = setting(
         _host_name,
@@ -54,51 +59,31 @@ class ConnectionSettings(BaseModel):
         ),
         low=1,
         high=128,
-        pattern=_TOPIC,
+        pattern=_NAME,
         default_text="the host name",
     )
-    topic_documents: str = setting(
+    topic_documents: str = _topic(
         "documents",
-        "text",
         "Topic of the captured pages.",
-        low=1,
-        high=249,
-        pattern=_TOPIC,
     )
-    topic_fingerprints: str = setting(
+    topic_fingerprints: str = _topic(
         "fingerprints",
-        "text",
         "Topic of the ordered log. One partition, never compacted.",
-        low=1,
-        high=249,
-        pattern=_TOPIC,
     )
-    topic_verdicts: str = setting(
+    topic_verdicts: str = _topic(
         "verdicts",
-        "text",
         "Topic of the verdicts.",
-        low=1,
-        high=249,
-        pattern=_TOPIC,
     )
-    topic_dead_letter: str = setting(
+    topic_dead_letter: str = _topic(
         "documents.dead-letter",
-        "text",
         "Topic of dead letters: the documents that could not be judged, and why.",
-        low=1,
-        high=249,
-        pattern=_TOPIC,
     )
-    topic_new: str | None = setting(
+    topic_new: str | None = _topic(
         None,
-        "text",
         (
             "Topic of the documents that are new, for subscribers that need only these. They are "
             "written in the transaction of their verdicts."
         ),
-        low=1,
-        high=249,
-        pattern=_TOPIC,
     )
     kafka: KafkaProperties = setting(
         dict,
