@@ -68,7 +68,7 @@ from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
 from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.offsets import CommitMetadata, Committed, is_ours, trusted
 from worker.shell.pipeline.replicated_log import ReplicatedLog
-from worker.shell.pipeline.service import record_digest_at
+from worker.shell.pipeline.service import committed, record_digest_at
 from worker.shell.runtime.logging import get_logger
 
 _log = get_logger(__name__)
@@ -486,8 +486,7 @@ def _refuse_offsets(settings: Settings, topics: Mapping[str, Topic], present: To
         StopError: with the partitions.
     """
     partitions = topics[settings.topic_documents].partitions
-    with closing(GroupOffsets(settings, partitions)) as offsets:
-        commits = offsets.get()
+    commits = committed(settings, partitions)
     log_id = present.topic_id.hex()
     others = [
         number

@@ -23,7 +23,8 @@ from worker.shell.admin.published import AnswerMessage
 from worker.shell.admin.remains import MENDED, OLDEST_MAX
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
-from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
+from worker.shell.kafka.reader import TopicMessage, TopicReader
+from worker.shell.pipeline import service
 from worker.shell.ports import InputMessage, LogEntry
 
 # If no message arrives for this long, reading ends with an error. A dead worker's transaction,
@@ -110,7 +111,8 @@ def _ask(
         StopError: the log does not start at offset 0.
     """
     source = topics[settings.topic_documents]
-    committed = _committed(settings, source.partitions)
+    offsets = service.committed(settings, source.partitions)
+    committed = {number: offset for number, (offset, _) in offsets.items()}
     answers = _ends(admin, topics[settings.topic_verdicts], topics[settings.topic_dead_letter])
     new = {} if settings.topic_new is None else _ends(admin, topics[settings.topic_new])
     log = admin.ends({settings.topic_fingerprints: 1})  # workers use partition 0 alone
@@ -151,12 +153,6 @@ def _answers(settings: Settings, messages: Iterable[TopicMessage]) -> Iterator[A
             message.headers,
             is_dead_letter=message.topic == settings.topic_dead_letter,
         )
-
-
-def _committed(settings: Settings, partitions: int) -> dict[int, int | None]:
-    """Return the group's committed offset of each partition."""
-    with closing(GroupOffsets(settings, partitions)) as offsets:
-        return {partition: offset for partition, (offset, _) in offsets.get().items()}
 
 
 def _new_documents(
