@@ -7,11 +7,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from worker.cli.progress import passed
 from worker.cli.reading import Reading
-from worker.cli.shared import STDIN, notice, printable, tracked
+from worker.cli.shared import STDIN, notice, tracked
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import JSON, JSON_LINES, START_BYTES, format_of_start
@@ -150,5 +148,5 @@ def texts_of_files(
             f"shown, such as {min(missing)!r}. If its fields have other names, name them: "
             "--id-column, --text-column, --url-column. Documents that cannot be read are not found"
         )
-        typer.echo(printable(text), err=True)
+        notice(text)
     return found

@@ -29,7 +29,6 @@ from worker.cli.shared import (
     SummaryOption,
     notice,
     option,
-    printable,
 )
 from worker.errors import StopError, install_extra
 from worker.settings import Settings
@@ -114,7 +113,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
-        typer.echo(printable(f"{output}: {told_of(summary)}"), err=True)
+        notice(f"{output}: {told_of(summary)}")
 
 
 def _check_folders(output: Path, state: Path | None) -> None:

@@ -120,7 +120,7 @@ def _ask_files(client: SeenClient, crawl: CrawlFiles, *, as_json: bool, quiet: b
         raise StopError(f"nothing could be judged: {crawl.tally.told()}{first_problem}")
     if not quiet:
         counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
-        typer.echo(shared.printable(f"{crawl.tally.told()}; {counts}; {_as_of(latest)}"), err=True)
+        shared.notice(f"{crawl.tally.told()}; {counts}; {_as_of(latest)}")
 
 
 def _printer(columns: TableColumns, *, as_json: bool) -> Callable[[bytes, list[str]], None]:

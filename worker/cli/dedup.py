@@ -112,7 +112,7 @@ def dedup(  # noqa: PLR0913  # each is an option
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:
-        typer.echo(shared.printable(said), err=True)
+        shared.notice(said)
 
 
 class _EndedBefore(Exception):  # noqa: N818  # it ends a run that has nothing to do

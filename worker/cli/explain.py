@@ -102,7 +102,7 @@ def explain_command(
     files = reading.files(documents or [])
     if verdicts is None:
         if os.path.isfile(doc_id):  # noqa: PTH113  # a long URL is no path: False, not an error
-            typer.echo(printable(f"{doc_id} {TAKEN_FOR_A_NAME}"), err=True)
+            notice(f"{doc_id} {TAKEN_FOR_A_NAME}")
         await_cluster(settings)
     tell = cache(notice)  # the verdicts are read twice; say it once
     explanation = explain(

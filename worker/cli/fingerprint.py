@@ -55,10 +55,7 @@ def fingerprint(
                 stream.write(_line(row, written))
             else:
                 without[RowKind(row.kind).name.lower()] += 1
-                typer.echo(
-                    shared.printable(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}"),
-                    err=True,
-                )
+                shared.notice(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}")
         counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
         if crawl.tally.documents == without.total():
             raise StopError(f"nothing could be fingerprinted: {crawl.tally.told()}{counts}")

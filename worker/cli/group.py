@@ -200,7 +200,7 @@ def feed(
             f"{crawl.tally.told()}; {outcome.delivered:,} delivered in {seconds:.1f} s", err=True
         )
     for reason in outcome.failed:
-        typer.echo(shared.printable(f"not delivered: {reason}"), err=True)
+        shared.notice(f"not delivered: {reason}")
     if outcome.failures:
         raise typer.Exit(1)
     if not outcome.delivered:

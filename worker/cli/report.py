@@ -10,7 +10,7 @@ import typer
 from worker.cli.answers import is_folder_of_verdicts, read_answers, texts_of_files
 from worker.cli.options import CLUSTER, await_cluster, with_settings
 from worker.cli.reading import Reading
-from worker.cli.shared import QuietOption, option, printable
+from worker.cli.shared import QuietOption, notice, option
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.files.formats import HTML, INPUTS, check_format
@@ -90,7 +90,7 @@ def report(
         name = title or source
         stream.write(page(tally, name, largest, read, known))
     if not quiet:
-        typer.echo(printable(f"{output}: {len(tally):,} answers"), err=True)
+        notice(f"{output}: {len(tally):,} answers")
 
 
 def _check_default() -> None:

@@ -256,7 +256,7 @@ def tracked(files: CrawlFiles, doing: str, *, quiet: bool = False) -> Iterator[R
         on_damage(damaged)
         if not quiet and (told < DAMAGED_TOLD_MAX or damaged.ends_file):
             told += 1
-            typer.echo(printable(f"damaged: {damaged.place}: {damaged.reason}"), err=True)
+            notice(f"damaged: {damaged.place}: {damaged.reason}")
 
     files.on_damage = tell
     yield from passed(
