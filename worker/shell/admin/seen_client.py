@@ -175,23 +175,17 @@ class SeenClient(AbstractContextManager["SeenClient"]):
         Send a request and read its reply. Send it again if the server has closed the kept
         connection.
         """
-        was_kept = self._connection.sock is not None
         try:
-            reply = self._exchange(method, path, body)
-            # A server or proxy may say so of a kept connection that was idle: of no request.
-            if not was_kept or reply.status != HTTPStatus.REQUEST_TIMEOUT:
-                return reply
-            self._connection.close()
-        except (ConnectionError, HTTPException) as error:
-            self._connection.close()
-            if not was_kept:
-                raise StopError(self._unreachable(error)) from error
-        except (OSError, UnicodeError) as error:  # no host has such a name
-            self._connection.close()
-            raise StopError(self._unreachable(error)) from error
-        try:
+            if self._connection.sock is not None:
+                with suppress(ConnectionError, HTTPException):
+                    reply = self._exchange(method, path, body)
+                    # A server or proxy may say so of a kept connection that was idle: of no
+                    # request.
+                    if reply.status != HTTPStatus.REQUEST_TIMEOUT:
+                        return reply
+                self._connection.close()
             return self._exchange(method, path, body)
-        except (OSError, HTTPException) as error:
+        except (OSError, UnicodeError, HTTPException) as error:  # no host may have such a name
             self._connection.close()
             raise StopError(self._unreachable(error)) from error
 
