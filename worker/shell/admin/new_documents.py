@@ -103,23 +103,16 @@ class NewDocuments:
         oldest = np.array([one for part in self._oldest for one in part], np.uint64)
         for row in np.flatnonzero(stands & np.isin(digest, oldest)).tolist():
             first_row.setdefault(int(digest[row]), row)
-        of_the_log_before = [0] if has_carried else []
-        records: list[list[int | None]] = [
-            [
-                record
-                for one in part
-                for record in (
-                    [
-                        commits.record_of(
-                            sources[source[first_row[one]]], int(offset[first_row[one]])
-                        )
-                    ]
-                    if one in first_row
-                    else of_the_log_before
-                )
-            ]
-            for part in self._oldest
-        ]
+        records: list[list[int | None]] = []
+        for part in self._oldest:
+            known: list[int | None] = []
+            for one in part:
+                at = first_row.get(one)
+                if at is not None:
+                    known.append(commits.record_of(sources[source[at]], int(offset[at])))
+                elif has_carried:
+                    known.append(0)
+            records.append(known)
         for row in np.flatnonzero(~stands & (record >= deleted_before(records))).tolist():
             number = source[row]
             if first[number] <= offset[row] < stop[number]:
