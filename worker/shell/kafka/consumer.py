@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -28,6 +28,14 @@ Admit = Callable[
 ]
 
 _log = get_logger(__name__)
+
+
+class _HeldUp(NamedTuple):
+    """What an open transaction does to a partition: nobody can read behind its first document."""
+
+    stable: int  # the last stable offset
+    behind: int  # offsets behind it
+    since_s: float  # since when it stands there
 
 
 class Gaps:
@@ -53,34 +61,28 @@ class Gaps:
     def __init__(self, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._topic = topic
         self._clock = clock
-        self._held: dict[int, int] = {}  # offsets behind the last stable one
-        # Of each partition that is held up: its last stable offset, and since when it stands there.
-        self._stands: dict[int, tuple[int, float]] = {}
+        self._held_up: dict[int, _HeldUp] = {}
         self._read: dict[int, int] = {}  # the next offset after what was read
         self._gaps: dict[int, tuple[int, int]] = {}
 
     def take_statistics(self, text: str) -> None:
         """Take the client's statistics, which are JSON."""
         topics = orjson.loads(text).get("topics", {})
-        known = topics.get(self._topic, {}).get("partitions", {})
-        self._held = {
-            int(number): max(part["hi_offset"] - part["ls_offset"], 0)
-            for number, part in known.items()
-            if part["ls_offset"] >= 0
-        }
         now_s = self._clock()
-        stands = {}
-        for number, held in self._held.items():
-            stable = known[str(number)]["ls_offset"]
-            before, since_s = self._stands.get(number, (stable, now_s))
-            if held:
-                stands[number] = stable, since_s if before == stable else now_s
-        self._stands = stands
+        held_up = {}
+        for name, part in topics.get(self._topic, {}).get("partitions", {}).items():
+            stable = part["ls_offset"]
+            behind = part["hi_offset"] - stable
+            if stable >= 0 and behind > 0:
+                before = self._held_up.get(int(name))
+                since_s = now_s if before is None or before.stable != stable else before.since_s
+                held_up[int(name)] = _HeldUp(stable, behind, since_s)
+        self._held_up = held_up
 
     def held_s(self, number: int) -> float:
         """Return for how long one open transaction has held a partition up; 0 if none does."""
-        standing = self._stands.get(number)
-        return 0.0 if standing is None else self._clock() - standing[1]
+        held_up = self._held_up.get(number)
+        return 0.0 if held_up is None else self._clock() - held_up.since_s
 
     def go_to(self, offsets: Mapping[int, int]) -> None:
         """Note where partitions are read from now on."""
@@ -116,7 +118,9 @@ class Gaps:
         after, upto = self._gaps.get(number, (0, 0))
         if after <= published < upto:
             published = upto
-        return max(end - self._held.get(number, 0) - published, 0)
+        held_up = self._held_up.get(number)
+        behind = 0 if held_up is None else held_up.behind
+        return max(end - behind - published, 0)
 
 
 class GroupConsumer:
