@@ -22,7 +22,7 @@ import pytest
 from rich.console import Console
 
 from schemas.fields import format_timestamp
-from tests.cli.program import refused, run
+from tests.cli.program import misused, refused, run
 from tests.conftest import EVENTUALLY_S, REPOSITORY, Kafka, eventually, plain_environment
 from tests.report.made import copy, verdict
 from worker.__main__ import main
@@ -219,6 +219,12 @@ def test_a_crawl_without_documents_is_refused_before_a_broker_starts(
     monkeypatch.setattr("worker.cli.demo._settings", lambda *_: pytest.fail("a broker is started"))
     assert text in refused("demo", "--input", tmp_path / name)
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["demo"], ["broker", "start"]])
+def test_a_broker_of_two_nodes_is_refused(command: list[str]) -> None:
+    """Before anything is made or downloaded, in one line with the reason."""
+    assert "a quorum of 2 survives no failure" in misused(*command, "--nodes", "2")
 
 
 def test_an_interrupted_demo_leaves_nothing(

@@ -17,6 +17,21 @@ PORT_MAX = 65_000  # leaves room for the other ports of three nodes
 
 broker = group_of_commands("broker")
 
+
+def _one_or_three(nodes: int) -> int:
+    if nodes not in {1, 3}:
+        raise typer.BadParameter(f"must be 1 or 3, got {nodes}: a quorum of 2 survives no failure")
+    return nodes
+
+
+NodesOption = Annotated[
+    int,
+    typer.Option(
+        help="Number of nodes: 1, or 3 so that topics survive the loss of one.",
+        callback=_one_or_three,
+    ),
+]
+
 DataOption = Annotated[
     Path | None,
     typer.Option(
@@ -37,9 +52,7 @@ RepositoryOption = Annotated[
 
 @broker.command()
 def start(
-    nodes: Annotated[
-        int, typer.Option(help="Number of nodes: 1, or 3 so that topics survive the loss of one.")
-    ] = 1,
+    nodes: NodesOption = 1,
     port: Annotated[
         int,
         typer.Option(
@@ -57,10 +70,6 @@ def start(
     The first time it downloads the broker's jars (45 MB) and checks each; a download that was
     interrupted is continued. If some of three nodes run, it starts the others on their data.
     """
-    if nodes not in {1, 3}:
-        raise typer.BadParameter(
-            f"must be 1 or 3, got {nodes}: a quorum of 2 survives no failure", param_hint="--nodes"
-        )
     runtime = prepare_with_progress(repository)
     place = (data or default_data()).absolute()
     cluster = EmbeddedKafka.revive(place, runtime)

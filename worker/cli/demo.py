@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from worker.cli.broker import prepare_with_progress
+from worker.cli.broker import NodesOption, prepare_with_progress
 from worker.cli.options import await_cluster
 from worker.cli.shared import console_of_terminal, printable, terminal_width
 from worker.cli.side_by_side import shown_steps
@@ -57,7 +57,7 @@ def demo(
     workers: Annotated[
         int, typer.Option(help="Number of workers in the group.", min=1, max=16)
     ] = 3,
-    nodes: Annotated[int, typer.Option(help="Nodes of the broker: 1 or 3.", min=1, max=3)] = 1,
+    nodes: NodesOption = 1,
     rate: Annotated[
         float, typer.Option(help="Most documents to feed per second; 0 is no limit.", min=0)
     ] = 200,
