@@ -397,8 +397,7 @@ def _interrupt(spark: Any) -> None:
     """
     Ask a shared Spark to end our tasks. The command ends even if it does not answer in time.
     """
-    thread = threading.Thread(target=spark.interruptAll, daemon=True)
-    thread.start()
+    thread, _ = _begun(spark.interruptAll)
     thread.join(INTERRUPT_S)
 
 
