@@ -44,8 +44,6 @@ from worker.core.search import NO_MATCH
 from worker.settings import Settings
 from worker.shell.files.formats import INPUTS
 
-# Of a wrong pair.
-WRONG = ("first", "second", "same", "kind", "distance", "look", "similarity", "jaccard", "reason")
 _BAR = 24  # characters of the longest bar
 
 
@@ -136,18 +134,19 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
     for row in np.flatnonzero(found != pairs.same).tolist():
         first = int(pairs.first[row])
         second = int(pairs.second[row])
-        pair = (
-            corpus.doc_ids[first],
-            corpus.doc_ids[second],
-            bool(pairs.same[row]),
-            pairs.kinds[row],
+        wrong.append(
+            {
+                "first": corpus.doc_ids[first],
+                "second": corpus.doc_ids[second],
+                "same": bool(pairs.same[row]),
+                "kind": pairs.kinds[row],
+                "distance": int(measures.distances[row]),
+                "look": int(measures.looks[row]),
+                "similarity": int(measures.similarities[row]),
+                "jaccard": jaccard(first, second),
+                "reason": why[row] or "found",
+            }
         )
-        seen = (
-            *(int(column[row]) for column in measures[:3]),
-            jaccard(first, second),
-            why[row] or "found",
-        )
-        wrong.append(dict(zip(WRONG, (*pair, *seen), strict=True)))
     # missed ones first, the most similar of them first; of those found wrongly the least similar
     # first
     wrong.sort(
