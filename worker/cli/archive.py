@@ -29,6 +29,7 @@ from worker.cli.shared import (
     SummaryOption,
     notice,
     option,
+    tell_of_ids,
 )
 from worker.errors import StopError, install_extra
 from worker.settings import Settings
@@ -192,7 +193,6 @@ def _work(
         from worker.shell.archive.steps import engine, judge_all, make_all_rows  # noqa: PLC0415
     except ImportError as error:
         raise StopError(f"archive needs {error.name}: {install_extra('archive')}") from None
-    from worker.shell.files.apart import told as told_of_names  # noqa: PLC0415
     from worker.shell.files.repeats import Repeats  # noqa: PLC0415
 
     with ExitStack() as stack:
@@ -206,13 +206,11 @@ def _work(
         with counted("documents", quiet=quiet) as tell:
             judge_all(run, tasks, tell, threads, state)
     if not quiet:
-        count, positions = run.results("judge")[-1]["named_apart"]
-        of_names = told_of_names(count, positions, run.options.id_column)
+        named_apart = run.results("judge")[-1]["named_apart"]
         # Ids of two inputs are kept apart, so each input has its own that are repeated.
         found = [Repeats(*result["repeats"]) for result in run.results("verdicts")]
         repeats = Repeats(*map(sum, zip(*found, strict=True)))
-        for said in (repeats.told("--id-column", "run"), of_names):
-            typer.echo(said, err=True, nl=bool(said))
+        tell_of_ids(repeats, named_apart, run.options.id_column)
 
 
 def _say_search(run: Run) -> None:

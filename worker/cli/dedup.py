@@ -32,7 +32,6 @@ from worker.core.planner import Growth
 from worker.core.search import SearchRules
 from worker.settings import Settings
 from worker.shell.files.account import RunAccount, told_of
-from worker.shell.files.apart import told as told_of_names
 from worker.shell.files.archives import Damage, Message, Record
 from worker.shell.files.choice import Choice, ChoiceNotes
 from worker.shell.files.crawl import CrawlFiles, with_answers
@@ -237,9 +236,8 @@ class _Job:
                 kept = self._copy(choice.choice())
         if not quiet:
             names = engine.names
-            of_names = told_of_names(names.count, names.positions, self._options.id_column)
-            for said in (repeated.repeats().told("--id-column", "run"), of_names):
-                typer.echo(said, err=True, nl=bool(said))
+            named_apart = names.count, names.positions
+            shared.tell_of_ids(repeated.repeats(), named_apart, self._options.id_column)
         unscored = None if choice is None else choice.unscored_said
         kept_before = None if choice is None else choice.kept_before
         account = RunAccount(

@@ -22,6 +22,7 @@ from worker.shell.files.terminal import EscapedLines, escape_controls
 if TYPE_CHECKING:
     from worker.shell.files.archives import Damage, Record
     from worker.shell.files.crawl import CrawlFiles
+    from worker.shell.files.repeats import Repeats
 
 
 STDIN = Path("-")
@@ -233,6 +234,22 @@ def opened_lines(path: str | Path) -> Iterator[BinaryIO]:
 def notice(text: str) -> None:
     """Write a sentence about the inputs to stderr, with nothing in it that a terminal obeys."""
     typer.echo(printable(text), err=True)
+
+
+def tell_of_ids(repeats: Repeats, named_apart: Sequence[int], id_column: str | None) -> None:
+    """
+    Say on stderr which doc_ids of a run over files came again, and which documents it named apart.
+
+    Args:
+        named_apart: count and positions, as in `NamesApart`.
+        id_column: the column of ids that the user has named.
+    """
+    from worker.shell.files.apart import told  # noqa: PLC0415
+
+    count, positions = named_apart
+    for said in (repeats.told("--id-column", "run"), told(count, positions, id_column)):
+        if said:
+            notice(said)
 
 
 def echo_json(line: bytes) -> None:
