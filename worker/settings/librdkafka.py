@@ -18,35 +18,25 @@ import ctypes
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import NamedTuple
 
 _ROW = re.compile(r"^([a-z][\w.]*) +\|.*\| (.*)$", re.MULTILINE)
-_ALIAS = re.compile(r"Alias for `([\w.]+)`")
 # Callbacks and pointers: a program sets them by a call, and no text can stand for one.
 _NO_TEXT = "*Type: see dedicated API*"
 
 
-class Property(NamedTuple):
-    """A property that librdkafka takes as text."""
-
-    name: str
-    means: str  # the name that this one is an alias for, or the name itself
-    description: str
-
-
 @cache
-def properties() -> Mapping[str, Property]:
+def properties() -> Mapping[str, str]:
     """
-    Return the properties that librdkafka documents and that can be given as text, by their names.
+    Return the descriptions of the properties that librdkafka documents and that can be given as
+    text, by the properties' names.
 
     Cost: once a process, the import of the client and a few ms.
     """
-    found: dict[str, Property] = {}
-    for name, description in _ROW.findall(_table()):
-        alias = _ALIAS.search(description)
-        if _NO_TEXT not in description:
-            found[name] = Property(name, alias[1] if alias else name, description)
-    return found
+    return {
+        name: description
+        for name, description in _ROW.findall(_table())
+        if _NO_TEXT not in description
+    }
 
 
 def _table() -> str:
