@@ -207,7 +207,7 @@ def subscriber(request: pytest.FixtureRequest, tmp_path: Path) -> list[str | Pat
         return [sys.executable, EXAMPLES / f"subscriber_{request.param}.py"]
     runtime: Runtime = request.getfixturevalue("broker_runtime")
     path = os.pathsep.join(str(jar) for jar in runtime.jars if jar.name.startswith(CLIENT))
-    java: list[str | Path] = [runtime.java.executable]
+    java: list[str | Path] = [runtime.java]
     [compiler] = fetch(jars=[ECJ])
     output_of(
         *java, "-jar", compiler, "-17", "-cp", path, "-d", tmp_path, EXAMPLES / "Subscriber.java"

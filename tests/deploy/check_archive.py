@@ -75,7 +75,7 @@ def _spark(
 ) -> Iterator[str]:
     """Run a Connect server whose tasks run on this Python; yield its URL."""
     [port] = free_ports()
-    home, java = folder / "home", find_java().executable
+    home, java = folder / "home", find_java()
     _write_home(home, java, jars)
     settings = {
         "master": master, "executor.extraJavaOptions": " ".join(FLAGS), "app.name": "neardup",

