@@ -6,16 +6,25 @@ import re
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from worker.errors import RetryError
+from worker.errors import RetryError, StopError
 from worker.settings import Settings
 from worker.shell.admin import rebuild
-from worker.shell.admin.rebuild import _Watch
+from worker.shell.admin.rebuild import RebuildPlan, _check_answers, _Watch
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.reader import GroupOffsets
+from worker.shell.pipeline.offsets import CommitMetadata
 from worker.shell.ports import CommittedOffset
+
+LOG = "0d9f"
+
+
+def ours(offset: int, log_id: str = LOG) -> CommittedOffset:
+    """A worker's commit."""
+    return CommitMetadata(log_id, 4, "5c").committed_at(offset)
 
 
 @pytest.mark.parametrize("is_shown", [True, False])
@@ -25,7 +34,7 @@ def test_the_worker_ends_when_all_is_answered_or_nobody_watches_it_any_more(
     """A progress that cannot be written would leave it running, with nobody who ever ends it."""
     monkeypatch.setattr(rebuild, "LOOK_S", 0.001)
     offsets = iter(range(4))
-    group = SimpleNamespace(get=lambda: {0: CommittedOffset(next(offsets), "")})
+    group = SimpleNamespace(get=lambda: {0: ours(next(offsets))})
     shown: list[int] = []
 
     def show(answered: int, total: int) -> None:
@@ -34,7 +43,7 @@ def test_the_worker_ends_when_all_is_answered_or_nobody_watches_it_any_more(
         shown.append(answered)
         assert total == 3
 
-    watch = _Watch(Settings(), {0: 3}, cast(GroupOffsets, group), threading.Event(), show)
+    watch = _Watch(Settings(), LOG, {0: 3}, cast(GroupOffsets, group), threading.Event(), show)
     watch.run()
     assert watch.stop.is_set()
     assert (shown, watch.done) == (([0, 1, 2, 3], True) if is_shown else ([0, 1], False))
@@ -50,7 +59,7 @@ def _no_answer() -> dict[int, CommittedOffset]:
     ("get", "reason"),
     [
         (
-            lambda: {0: CommittedOffset(1, ""), 1: CommittedOffset(None, "")},
+            lambda: {0: ours(1), 1: CommittedOffset(None, "")},
             "6 offsets of .* 0, 1 ",
         ),
         (_no_answer, "the coordinator is away: see the worker's log"),
@@ -64,7 +73,46 @@ def test_a_rebuild_that_stands_still_says_why(
     monkeypatch.setattr(rebuild, "STALL_S", 0.01)
     monkeypatch.setattr(_Watch, "_step_over", lambda *_: None)
     group = cast(GroupOffsets, SimpleNamespace(get=get))
-    watch = _Watch(Settings(), {0: 3, 1: 4}, group, threading.Event(), lambda *_: None)
+    watch = _Watch(Settings(), LOG, {0: 3, 1: 4}, group, threading.Event(), lambda *_: None)
     watch.run()
     assert not watch.done and watch.stop.is_set()
     assert re.search(reason, str(watch.failure))
+
+
+@pytest.mark.parametrize(
+    "commit", [CommittedOffset(3, ""), ours(3, "77aa"), ours(3)._replace(offset=9)]
+)
+def test_offsets_of_another_log_or_of_nobody_are_no_answers(commit: CommittedOffset) -> None:
+    """
+    The new log was deleted and created again, or a tool has set the offsets: nothing in it is
+    judged, and the workers say so.
+    """
+    group = cast(GroupOffsets, SimpleNamespace(get=lambda: {0: commit}))
+    watch = _Watch(Settings(), LOG, {0: 3}, group, threading.Event(), lambda *_: None)
+    assert not watch.look() and watch.answered == 0
+
+
+@pytest.mark.parametrize(
+    ("answered", "ends", "is_refused"),
+    [
+        (7, (0, 0), True),
+        (7, (3, 0), False),
+        (7, (0, 1), False),
+        (5, (0, 0), False),  # where retention has deleted the documents before
+    ],
+)
+def test_answers_that_are_gone_are_not_said_to_be_there(
+    answered: int, ends: tuple[int, int], is_refused: bool
+) -> None:
+    """Their topics were deleted and created again; the log and the offsets have stayed."""
+    names = Settings().topic_verdicts, Settings().topic_dead_letter
+    made: Any = SimpleNamespace(
+        existing=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)),
+        ends=lambda _: {(name, 0): (0, end) for name, end in zip(names, ends, strict=True)},
+    )
+    plan = RebuildPlan(Settings(), (), {0: 9}, 5, {})
+    if not is_refused:
+        _check_answers(plan, cast(Admin, made), answered)
+        return
+    with pytest.raises(StopError, match=r"has answered 7 offsets, but .* are empty"):
+        _check_answers(plan, cast(Admin, made), answered)

@@ -27,6 +27,7 @@ from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.log import log_entries
 from worker.shell.kafka.reader import FIRST_S_MAX, GroupOffsets, first_messages
 from worker.shell.pipeline import service
+from worker.shell.pipeline.offsets import trusted
 
 LOOK_S = 1.0
 CALL_S = 20.0
@@ -147,12 +148,18 @@ def rebuild(
     read.
 
     Raises:
-        StopError: nothing was answered for a minute, though something is left.
+        StopError: nothing was answered for a minute, though something is left; or the answers of an
+            earlier rebuild are gone.
     """
+    admin = Admin(plan.settings)
+    log_topic = plan.settings.topic_fingerprints
+    log_id = admin.existing([log_topic])[log_topic].topic_id.hex()
     partitions = max(plan.stops, default=0) + 1
     with closing(GroupOffsets(plan.settings, partitions, CALL_S)) as offsets:
-        watch = _Watch(plan.settings, plan.stops, offsets, stop, on_progress)
-        if watch.look():
+        watch = _Watch(plan.settings, log_id, plan.stops, offsets, stop, on_progress)
+        is_done = watch.look()
+        _check_answers(plan, admin, watch.answered)
+        if is_done:
             return True
         thread = threading.Thread(target=watch.run, name="rebuild", daemon=True)
 
@@ -171,11 +178,37 @@ def rebuild(
     return watch.done
 
 
+def _check_answers(plan: RebuildPlan, admin: Admin, answered: int) -> None:
+    """
+    Check that an earlier rebuild has left answers, if the group has answered documents.
+
+    Raises:
+        StopError: their topics are empty: they were deleted, and created again. The log and the
+            offsets are there, so that nothing would ever be answered again.
+    """
+    if answered <= plan.missing:  # offsets begin behind what retention has deleted
+        return
+    new = plan.settings
+    names = [new.topic_verdicts, new.topic_dead_letter]
+    topics = admin.existing(names)
+    ends = admin.ends({name: topic.partitions for name, topic in topics.items()})
+    if not any(stop for _, stop in ends.values()):
+        raise StopError(
+            f"group {new.group} has answered {answered:,} offsets, but {' and '.join(names)} are "
+            f"empty: they were deleted since. Delete {new.topic_fingerprints}, too, and name "
+            "another --group to judge all documents again"
+        )
+
+
 @dataclass(eq=False)
 class _Watch:
-    """Watches the group's offsets, and ends this process's worker when nothing is left to do."""
+    """
+    Watches the group's offsets, and ends this process's worker when nothing is left to do. Offsets
+    that were not committed with the log of this id, or by no worker, say nothing.
+    """
 
     settings: Settings
+    log_id: str
     stops: Mapping[int, int]
     offsets: GroupOffsets
     stop: threading.Event
@@ -190,7 +223,7 @@ class _Watch:
     def look(self) -> bool:
         """Ask for the group's offsets once; return whether everything is answered."""
         try:
-            committed = {number: offset or 0 for number, (offset, _) in self.offsets.get().items()}
+            committed = trusted(self.offsets.get(), self.log_id)
         except NeardupError as error:  # the group's coordinator moves, or there is none yet
             self.trouble = str(error)
             return False
