@@ -6,6 +6,8 @@ import random
 import re
 import shutil
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,9 @@ from tests.shell.test_archive import (
     write_inputs,
 )
 from worker.devkit.sample.crawl import write_sample_crawl
+from worker.errors import StopError
 from worker.shell.archive import run as run_module
-from worker.shell.archive import tasks
+from worker.shell.archive import steps, tasks
 from worker.shell.archive.run import Run
 
 
@@ -215,7 +218,7 @@ def test_a_reference_is_no_input_and_can_be_judged(tmp_path: Path) -> None:
     assert "no reference could be judged: 1 document, 0 damaged records" in said
     assert [path.name for path in output.iterdir()] == [".lock"]
     archive(output, "--reference", tmp_path / "known")
-    assert "another run: the references differ (" in archive(output, code=1)
+    assert "another run: the references differ (" in archive(output, "--format", "jsonl", code=1)
 
 
 @pytest.mark.usefixtures("here")
@@ -292,3 +295,55 @@ def test_options_are_refused_as_dedup_refuses_them(
     usage = re.compile("^Usage: .*\n.*\n")
     assert usage.sub("", found) == usage.sub("", expected) != ""
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_run_whose_engine_does_not_answer_leaves_its_folder_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is done. One that was begun goes on when the engine is back."""
+    write_pages(tmp_path / "in", 1, 12)
+    output, state = tmp_path / "out", tmp_path / "state"
+
+    @contextmanager
+    def silent(*_: object) -> Iterator[None]:
+        raise StopError("Spark does not answer")
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "engine", silent)
+        assert "does not answer" in archive(output, "--keep", "new", "--state", state, code=1)
+    assert [path.name for path in output.iterdir()] == [".lock"]
+    archive(output, "--state", state)
+    shutil.rmtree(output / "verdicts")
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "engine", silent)
+        assert "does not answer" in archive(output, "--state", state, code=1)
+    archive(output, "--state", state)
+    assert verdicts(output)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("step", ["rows", "verdicts"])
+def test_a_task_whose_files_cannot_be_seen_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """
+    Its documents would be left out: a folder of several machines may show the files of others late.
+    The same command goes on.
+    """
+    write_pages(tmp_path / "in", 1, 12)
+    output = tmp_path / "out"
+    done = Run.done
+
+    def late(found: Run, name: str) -> set[int]:
+        return done(found, name) - ({1} if name == step else set())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "done", late)
+        said = archive(output, "--format", "jsonl", code=1)
+    assert (
+        f"tasks of the step {step} have ended, and the files of 1 (the first: 1) are not in" in said
+    )
+    archive(output, "--format", "jsonl")
+    assert len(verdicts(output)) == 3 * 27

@@ -197,8 +197,12 @@ def _work(
 
     with ExitStack() as stack:
         stack.callback(run.remove_parts)  # when the engine is gone
-        tasks = stack.enter_context(engine(spark, threads))
-        tasks.check(run)
+        try:
+            tasks = stack.enter_context(engine(spark, threads))
+            tasks.check(run)
+        except BaseException:
+            run.remove_unless_begun()
+            raise
         with counted("bytes", quiet=quiet) as tell:
             make_all_rows(run, tasks, tell)
         if not quiet:

@@ -252,6 +252,14 @@ class Run:
         if not any(folder.exists() for folder in folders):
             (self.folder / "run.json").unlink(missing_ok=True)
 
+    def remove_unless_begun(self) -> None:
+        """
+        Remove a run of which no task has ended, because its engine does not answer: its folder may
+        have another one.
+        """
+        if not self.summary.exists() and not any((self.folder / "done").glob("*.json")):
+            self.remove()
+
     def path(self, folder: str, name: str) -> Path:
         """Return the path of one of the run's files; its folder is there then."""
         place = self.folder / folder

@@ -177,7 +177,12 @@ def _run(
     begin: int = 0,
     stop: int | None = None,
 ) -> None:
-    """Run a step's task for each number of [begin, stop) that is not done, the largest first."""
+    """
+    Run a step's task for each number of [begin, stop) that is not done, the largest first.
+
+    Raises StopError: a task has failed, or the files of one that has ended cannot be seen: going on
+    would leave out its documents.
+    """
     left = set(range(begin, len(sizes) if stop is None else stop)) - run.done(step)
     numbers = sorted(left, key=lambda number: -sizes[number])
     total = sum(sizes)
@@ -185,6 +190,12 @@ def _run(
         # Time counts from here, because the work of an earlier run says nothing about the speed.
         tell(step, run.reached(step, sizes), total)
         engine.run(step, task, run, numbers, lambda: tell(step, run.reached(step, sizes), total))
+        if missing := left - run.done(step):
+            raise StopError(
+                f"all tasks of the step {step} have ended, and the files of {len(missing):,} (the "
+                f"first: {min(missing)}) are not in {run.folder}: were they removed, or does this "
+                "machine see files of others late? Run this again to continue"
+            )
 
 
 def _account(run: Run) -> RunAccount:
