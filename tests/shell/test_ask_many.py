@@ -227,4 +227,37 @@ def test_a_reference_of_which_nothing_can_be_judged_is_refused() -> None:
     said = "1 of 2 rows of the reference could not be judged, and so are not matched against"
     with pytest.warns(UserWarning, match=said):
         assert neardup.match(frame, [None, ARTICLE])["stays"].to_list() == [False]
-    assert neardup.match(frame, [])["stays"].to_list() == [True]
+    read = iter([ARTICLE])
+    assert neardup.match(frame, read)["stays"].to_list() == [False]
+    never_judged = Deduplicator(threads=1)
+    never_judged.add_many([ARTICLE])  # nobody takes its verdicts
+    empty: list[Any] = [read, [], never_judged]
+    for reference in empty:
+        with pytest.warns(UserWarning, match="the reference has no document .* so all rows stay"):
+            assert neardup.match(frame, reference)["stays"].to_list() == [True]
+
+
+def test_what_is_added_meanwhile_is_known_to_questions_that_come_later(tmp_path: Path) -> None:
+    """
+    Under a name of its own: a document in the same place with the same content is another one than
+    what is asked. The place of what follows stays the same, asked or not.
+    """
+    source = tmp_path / "asked.jsonl"
+    source.write_text(lines({"text": ARTICLE}, {"text": OTHER}))
+    for asked in ([ARTICLE, OTHER], neardup.CrawlFiles([str(source)])):
+        found = Deduplicator(threads=1)
+        questions = found.ask_many(asked)
+        added = found.add(ARTICLE)
+        verdict, other = questions
+        assert (verdict.outcome.value, of(verdict)) == ("duplicate", added.doc_id)
+        assert verdict.doc_id.startswith("0.1.0-") and other.outcome.value == "new"
+        assert found.add(ARTICLE).doc_id == verdict.doc_id
+
+
+def test_a_question_may_name_a_document_that_is_added_meanwhile() -> None:
+    """By an id of its own it is that document, delivered again."""
+    found = Deduplicator(threads=1)
+    questions = found.ask_many([{"doc_id": "a", "text": ARTICLE}])
+    found.add({"doc_id": "a", "text": ARTICLE})
+    [verdict] = questions
+    assert (verdict.doc_id, verdict.outcome.value) == ("a", "new")

@@ -125,3 +125,38 @@ def test_what_cannot_be_preferred_is_refused_before_anything_is_judged() -> None
         found.verdicts_frame(table.to_reader(), prefer="highest:quality")
     assert len(found) == 0
     assert "cluster" not in found.verdicts_frame(table.to_reader()).schema.names
+
+
+@pytest.mark.parametrize("names", [{}, {"id_column": "name"}], ids=["unnamed", "named"])
+@pytest.mark.parametrize("prefer", ["first", "longest"])
+def test_a_frame_that_is_judged_again_is_said_to_be(prefer: str, names: dict[str, Any]) -> None:
+    """
+    None of its rows stays: each is a copy of itself or, by its id, delivered again. After a call
+    that was broken off, some stay, and those that were judged then would be lost.
+    """
+    texts = [ARTICLE, OTHER, ARTICLE.upper(), "Something else altogether."]
+    frame = polars.DataFrame({"text": texts, "name": list("abcd")})
+    found = Deduplicator(threads=1)
+    assert found.verdicts_frame(frame, prefer=prefer, **names)["stays"].sum() == 3
+    with pytest.warns(
+        UserWarning, match=r"3 of 4 rows are those of an earlier call, .* do not stay"
+    ):
+        assert found.verdicts_frame(frame, prefer=prefer, **names)["stays"].sum() == 0
+    broken_off = Deduplicator(threads=1)
+    taken = broken_off.add_many(frame[:2], **names)
+    assert [next(taken).stays for _ in range(2)] == [True, True]
+    with pytest.warns(UserWarning, match="2 of 4 rows are those of an earlier call"):
+        assert broken_off.verdicts_frame(frame, prefer=prefer, **names)["stays"].sum() == 1
+
+
+def test_copies_in_other_places_of_an_earlier_frame_are_nothing_to_tell_of() -> None:
+    """
+    Nor is a single row that happens to be in the same place, which a stream of small frames has, or
+    a row that comes twice in its frame.
+    """
+    found = Deduplicator(threads=1)
+    found.verdicts_frame(polars.DataFrame({"text": [ARTICLE, OTHER]}))
+    for texts in ([OTHER, ARTICLE], [ARTICLE], [ARTICLE, "Something else altogether."]):
+        found.verdicts_frame(polars.DataFrame({"text": texts}))
+    twice = {"doc_id": ["a", "a", "b", "b"], "text": ["One text.", "One text.", "Two.", "Two."]}
+    found.verdicts_frame(polars.DataFrame(twice))

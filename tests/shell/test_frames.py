@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import neardup
 import pandas
 import polars
 import pyarrow
@@ -21,7 +22,8 @@ from pyarrow import dataset
 
 from tests.cli.program import ARTICLE, OTHER
 from tests.conftest import REPOSITORY
-from worker.shell.files.frames import CHOSEN
+from tests.faults.cut import in_a_fork
+from worker.shell.files.frames import CHOSEN, Unjudged
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 COLUMNS: dict[str, list[Any]] = {
@@ -237,3 +239,36 @@ def test_several_splits_are_no_frame(datasets: Any) -> None:
         TypeError, match=r"has the splits train: give one of them, as dataset\['train'\]"
     ):
         Deduplicator(threads=1).verdicts_frame(splits)
+
+
+def test_rows_of_a_stream_that_cannot_be_judged_are_told_again_when_they_are_many() -> None:
+    """It has no end at which all of them could be told."""
+    unjudged = Unjudged()
+    unjudged.take(Deduplicator(threads=1).add(ARTICLE))
+    told: list[str] = []
+    for _ in range(25):
+        unjudged.take(TypeError("no text"))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            unjudged.tell()
+        told += [str(one.message).partition(" rows")[0] for one in caught]
+    assert told == ["1 of 2", "10 of 11"]
+
+
+def test_a_stream_that_is_read_in_a_forked_process_is_said_to_miss_copies(datasets: Any) -> None:
+    """A loader with several processes gives each a part of the rows. A match keeps none of them."""
+    found = Deduplicator(threads=1)
+
+    def told(verdicts: Any) -> str:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(verdicts)
+        return " ".join(str(one.message) for one in caught)
+
+    given = stream(datasets, 1, [])
+    named = {"id_column": "id"}
+    verdicts = found.verdicts_frame(given, **named)
+    assert "finds no copies of rows that other processes read" in in_a_fork(lambda: told(verdicts))
+    assert told(verdicts) == ""
+    matched = neardup.match(given, found, **named)
+    assert in_a_fork(lambda: told(matched)) == "hung or killed", "nothing is said"

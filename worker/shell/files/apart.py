@@ -265,18 +265,49 @@ def _is_misplaced(rows: Rows, inputs: Inputs) -> NDArray[np.bool_]:
 
 
 def named_apart(rows: Rows, places: NDArray[np.int64]) -> Rows:
+    """Return rows, those at these places named by their doc_id and their content."""
+    formers = zip(places.tolist(), rows.doc_ids.take(places).tolist(), strict=True)
+    return _renamed(
+        rows, {place: name_apart(former, int(rows.digests[place])) for place, former in formers}
+    )
+
+
+def named_later(rows: Rows, inputs: Inputs, begun: int) -> Rows:
     """
-    Return rows, those at these places named by their doc_id and their content.
+    Return the rows of a question with the names that they get if it is asked only now.
+
+    Other inputs may have begun since they were named. A document there may have the same place and
+    content, and so the same name: the row would be taken for it.
+
+    Args:
+        rows: named as those of `inputs`.
+        begun: how many inputs of the run have begun by now.
+    """
+    later = begun - inputs.number
+    if not later:
+        return rows
+    names: dict[int, bytes] = {}
+    derived = rows.doc_ids.starting_with(b"%d." % inputs.run)
+    for at, doc_id in zip(derived.tolist(), rows.doc_ids.take(derived).tolist(), strict=True):
+        place = RowPlace.in_doc_id(doc_id)
+        if rows.kinds[at] != RowKind.DELETED and place is not None and place.input >= inputs.number:
+            digest = doc_id.rpartition(b"-")[2]
+            names[at] = b"%d.%d.%d-%b" % (place.run, place.input + later, place.row, digest)
+    return _renamed(rows, names)
+
+
+def _renamed(rows: Rows, names: Mapping[int, bytes]) -> Rows:
+    """
+    Return rows with other doc_ids at these places.
 
     A URL that was made of the former doc_id is made of the new one; others stay.
     """
     doc_ids = rows.doc_ids.tolist()
     urls = rows.urls.tolist()
-    for place in places.tolist():
-        former = doc_ids[place]
-        doc_ids[place] = name_apart(former, int(rows.digests[place]))
-        if urls[place] == _MADE_URL + former:
-            urls[place] = _MADE_URL + doc_ids[place]
+    for place, name in names.items():
+        if urls[place] == _MADE_URL + doc_ids[place]:
+            urls[place] = _MADE_URL + name
+        doc_ids[place] = name
     return replace(rows, doc_ids=Texts.of(doc_ids), urls=Texts.of(urls))
 
 

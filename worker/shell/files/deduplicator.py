@@ -53,7 +53,7 @@ from worker.shell.files.given import Errors, InputDocument, documents_of, messag
 from worker.shell.files.neighbours import Neighbour, nearest_originals
 from worker.shell.files.outputs import written
 from worker.shell.files.places import check_name
-from worker.shell.files.repeats import RepeatedIds
+from worker.shell.files.repeats import FrameRepeats
 from worker.shell.files.row_fields import RowFields
 from worker.shell.messages import strings
 from worker.shell.pipeline.prepare import Preparer
@@ -348,7 +348,12 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         return self._added(documents, documents_of(documents, columns), columns, errors)
 
     def _added(
-        self, documents: Any, given: Iterator[Any], columns: ColumnNames, errors: Errors
+        self,
+        documents: Any,
+        given: Iterator[Any],
+        columns: ColumnNames,
+        errors: Errors,
+        repeated: FrameRepeats | None = None,
     ) -> Generator[Any, None, None]:
         """Judge what `documents_of` has made of documents."""
         if self._is_closed:
@@ -362,7 +367,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             messages = messages_of(given, self._engine.next_offset, rows, wrong, errors)
             answers = self._engine.answers(messages, stop_at_dead=errors == "raise")
             self._reading = answers
-            repeated = RepeatedIds() if is_table(documents) else None
+            repeated = FrameRepeats() if is_table(documents) else repeated
             return self._verdicts(answers, wrong, errors, rows, repeated)
 
     def _verdicts(
@@ -371,15 +376,14 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         wrong: dict[int, Exception],
         errors: Errors,
         rows: RowFields,
-        repeated: RepeatedIds | None = None,
+        repeated: FrameRepeats | None = None,
         *,
         are_questions: bool = False,
     ) -> Generator[Any, None, None]:
         """
         Yield verdicts, then raise the error that has ended the reading.
 
-        With `errors` "raise", no document after a wrong one is judged. If rows of a frame have the
-        doc_ids of earlier ones, `repeated` says that they replaced these.
+        With `errors` "raise", no document after a wrong one is judged.
         """
         skipped = Unjudged()
         with closing(answers), ExitStack() as stack:
@@ -409,9 +413,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             rows.check_columns()
         if errors == "skip":
             skipped.warn()
-        replaced = "" if repeated is None else repeated.repeats().told("id_column", "call")
-        if replaced:
-            warnings.warn(replaced, stacklevel=2)
+        if repeated is not None and (said := repeated.told()):
+            warnings.warn(said, stacklevel=2)
 
     @_alone
     def ask(self, document: InputDocument) -> Verdict:
@@ -519,9 +522,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         with self._in_use():
             inputs = self._engine.asked_inputs(crawl)
             rows = RowFields(columns if crawl is None else NO_NAMES, inputs, self._warned)
-            first = self._engine.next_offset
-            messages = messages_of(given, first, rows, wrong, errors)
-            answers = self._engine.ask_many(messages, first, as_others=as_others)
+            messages = messages_of(given, inputs.offset, rows, wrong, errors)
+            answers = self._engine.ask_many(messages, inputs, as_others=as_others)
             return self._verdicts(answers, wrong, errors, rows, are_questions=True)
 
     def verdicts_frame(
@@ -596,7 +598,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
     def _judged_rows(self, rows: Any, columns: ColumnNames) -> Generator[Any, None, None]:
         """Judge some rows; errors take the places of verdicts."""
-        return self._added(rows, documents_of(rows, columns), columns, "return")
+        given = documents_of(rows, columns)
+        return self._added(rows, given, columns, "return", FrameRepeats(is_part=True))
 
     def _noted(
         self, frame: Any, columns: ColumnNames, notes: ChoiceNotes, score_column: str | None

@@ -39,7 +39,7 @@ from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.checkpoint import Checkpoint
-from worker.shell.files.apart import NamesApart
+from worker.shell.files.apart import NamesApart, named_later
 from worker.shell.files.archives import Capture, Message, Record, Unreadable
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.inputs import Inputs, NextInput
@@ -278,7 +278,7 @@ class FileEngine:
         return answer
 
     def ask_many(
-        self, messages: Iterable[Message], first: int, *, as_others: bool
+        self, messages: Iterable[Message], inputs: Inputs, *, as_others: bool
     ) -> Generator[Answer, None, None]:
         """
         Yield the answer to each message as `ask` gives it, for many at once.
@@ -286,15 +286,17 @@ class FileEngine:
         Threads of its own prepare them, because `answers` may be in the middle of its messages.
 
         Args:
-            first: the number of the first, for its answer.
+            inputs: what they are named as, from `asked_inputs`. Their answers are numbered from its
+                offset on.
             as_others: whether each is another document than all originals, whatever its doc_id.
         """
         with Preparer(self._settings, self._preparer.fingerprinter) as preparer:
-            batches = _prepared(preparer, messages, self._settings, first)
+            batches = _prepared(preparer, messages, self._settings, inputs.offset)
             with closing(batches):
                 for batch in batches:
                     numbers = batch.rows.offsets.tolist()
-                    asked = self._asked(batch.rows, as_others=as_others)
+                    rows = named_later(batch.rows, inputs, self._inputs_begun)
+                    asked = self._asked(rows, as_others=as_others)
                     for number, answer in zip(numbers, asked, strict=True):
                         answer.offset = number
                         yield answer

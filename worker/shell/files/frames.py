@@ -5,6 +5,7 @@ frame of the same kind. None of these libraries is imported unless a frame of it
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -62,6 +63,11 @@ ID = "id"  # the column that names the rows of most corpora, taken where nothing
 NO_NAMES = ColumnNames()
 _ROWS = 10_000  # rows of a batch of Arrow
 _STREAM_ROWS = 1_000  # rows of an IterableDataset that are judged at once
+_FORKED = (
+    "verdicts of an IterableDataset are read in a forked process, such as a loader's: it finds "
+    "no copies of rows that other processes read, and what it judges is not known in the process "
+    "that made it. Read them in one process, as with num_workers=0"
+)
 
 
 def rows_of(
@@ -333,7 +339,7 @@ class Unjudged:
         self.rows = 0
         self.count = 0
         self._first: Exception | None = None
-        self._is_said = False
+        self._said = 0  # how many the last warning was of
 
     def of(self, judged: Iterable[Verdict | Exception]) -> Iterator[Verdict | Exception]:
         """Yield answers, and count them."""
@@ -350,14 +356,13 @@ class Unjudged:
 
     def tell(self) -> None:
         """
-        Warn of these rows, once.
+        Warn of these rows, as `warn` does.
 
         Raises:
             TypeError, DocumentError: none could be judged.
         """
-        if self._is_said:
-            return
-        self.check()
+        if not self._said:
+            self.check()
         self.warn(". The column `reason` has the error of each")
 
     def check(self, rows: str = "rows") -> None:
@@ -371,16 +376,17 @@ class Unjudged:
 
     def warn(self, remedy: str = "", rows: str = "rows", consequence: str = "do not stay") -> None:
         """
-        Warn of these rows, once.
+        Warn of these rows, and again once there are ten times as many: a stream has no end at which
+        all could be told.
 
         Args:
             remedy: the end of the warning.
             rows: what they are.
             consequence: what follows for these rows.
         """
-        if self._first is None or self._is_said:
+        if self._first is None or self.count < 10 * self._said:
             return
-        self._is_said = True
+        self._said = self.count
         warnings.warn(
             f"{self.count:,} of {self.rows:,} {rows} could not be judged, and so {consequence}; "
             f"the first: {self._first}{remedy}",
@@ -407,6 +413,8 @@ def verdicts_of_stream(
     frame: Any,
     judge: Callable[[list[dict[str, Any]]], Iterable[Verdict | Exception]],
     columns: ColumnNames = NO_NAMES,
+    *,
+    are_kept: bool,
 ) -> Any:
     """
     Return an `IterableDataset` of `COLUMNS`, whose rows are judged as they are read, once.
@@ -415,16 +423,21 @@ def verdicts_of_stream(
         frame: an `IterableDataset`.
         judge: returns the answer to each of some rows.
         columns: the columns that hold doc_id, text, URL and time.
+        are_kept: whether rows are compared with each other. Then a warning says so if they are read
+            in a forked process, as those of a loader are: it knows nothing of the others' rows.
     """
     import datasets  # noqa: PLC0415
 
     judged_rows = 0
     unjudged = Unjudged()
+    process = os.getpid()
     if frame.column_names is not None:
         rows_of(frame, columns)  # checks them
 
     def columns_of(rows: dict[str, list[Any]], numbers: list[int]) -> dict[str, list[Any]]:
         nonlocal judged_rows
+        if are_kept and not judged_rows and os.getpid() != process:
+            warnings.warn(_FORKED, stacklevel=2)
         if numbers[0] < judged_rows:
             raise RuntimeError(
                 "these verdicts have been read already: a second reading would judge each row "
@@ -449,11 +462,19 @@ def verdicts_of_stream(
 
 
 def judged_frame(
-    frame: Any, judge: Callable[[Any], Iterator[Verdict | Exception]], columns: ColumnNames
+    frame: Any,
+    judge: Callable[[Any], Iterator[Verdict | Exception]],
+    columns: ColumnNames,
+    *,
+    are_kept: bool = True,
 ) -> Any:
-    """Return the answers to a frame's rows as a frame of its kind; read once where that is."""
+    """
+    Return the answers to a frame's rows as a frame of its kind; read once where that is.
+
+    `are_kept`: as of `verdicts_of_stream`.
+    """
     if is_stream(frame):
-        return verdicts_of_stream(frame, judge, columns)
+        return verdicts_of_stream(frame, judge, columns, are_kept=are_kept)
     return frame_like(frame, rows_told(judge(frame)))
 
 

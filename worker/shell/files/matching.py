@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
 from functools import partial
 from typing import Any
@@ -69,5 +70,11 @@ def match(
             unjudged.take(answer)
         unjudged.check("rows of the reference")
         unjudged.warn(rows="rows of the reference", consequence="are not matched against")
+    if not len(known):
+        warnings.warn(
+            "the reference has no document that a row could be a copy of, so all rows stay: was it "
+            "an iterator that had been read, or an `add_many` whose verdicts were not taken?",
+            stacklevel=2,
+        )
     judge = partial(known.questions, columns=columns, errors="return", as_others=True)
-    return judged_frame(frame, judge, columns)
+    return judged_frame(frame, judge, columns, are_kept=False)

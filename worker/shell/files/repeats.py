@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from worker.log.judge import JudgedRows, ReasonCode
 from worker.log.originals import OriginalStore
 from worker.log.record import RowKind
-from worker.shell.files.inputs import Inputs
+from worker.shell.files.inputs import Inputs, RowPlace
 
 _KEY = 0  # who writes equal hashes of doc_ids changes a count alone
 _COMPARED = (RowKind.FULL, RowKind.SHORT)
+_AGAIN_MIN = 10  # rows that come again: more are no chance
 # The hashes of a document's doc_id and of its text, its input, and whether it replaced an original
-# with its doc_id and another text.
-_NAMED = np.dtype([("doc_id", "<u8"), ("text", "<u8"), ("input", "<i4"), ("replaces", "?")])
+# with its doc_id and another text, or is an original that came again.
+_NAMED = np.dtype(
+    [("doc_id", "<u8"), ("text", "<u8"), ("input", "<i4"), ("replaces", "?"), ("is_again", "?")]
+)
 
 
 class Repeats(NamedTuple):
@@ -31,6 +34,7 @@ class Repeats(NamedTuple):
             or run.
         shared: how many have the doc_id, but not the text, of a duplicate in an earlier input. Ids
             are kept apart only from those of originals (`apart.py`), so both have this doc_id.
+        redelivered_of_earlier: how many of the redelivered ones came before these documents, too.
     """
 
     replaced: int = 0
@@ -39,6 +43,7 @@ class Repeats(NamedTuple):
     redelivered: int = 0
     of_earlier: int = 0
     shared: int = 0
+    redelivered_of_earlier: int = 0
 
     def told(self, option: str, earlier: str) -> str:
         """
@@ -85,7 +90,7 @@ class RepeatedIds:
     Attributes:
         redelivered: how many are originals that came again, with the same text.
 
-    Cost: 21 bytes per document.
+    Cost: 22 bytes per document.
     """
 
     def __init__(self, inputs: Inputs | None = None) -> None:
@@ -100,10 +105,11 @@ class RepeatedIds:
         named["doc_id"] = part.doc_ids.hashes(_KEY)
         named["text"] = np.where(np.isin(part.kinds, _COMPARED), part.fingerprints, 0)
         named["replaces"] = _are_replacing(rows, held)
+        named["is_again"] = rows.judged.remarks == ReasonCode.REDELIVERED
         if self._inputs is not None and len(part):
             named["input"] = _inputs_of(part.offsets, self._inputs)
         self._named += named[part.kinds != RowKind.DEAD].tobytes()
-        self.redelivered += int((rows.judged.remarks == ReasonCode.REDELIVERED).sum())
+        self.redelivered += int(named["is_again"].sum())
 
     def repeats(self) -> Repeats:
         """Return the counts so far."""
@@ -124,6 +130,7 @@ class RepeatedIds:
             redelivered=self.redelivered,
             of_earlier=of_earlier,
             shared=shared,
+            redelivered_of_earlier=int((is_first & named["is_again"]).sum()),
         )
 
 
@@ -149,3 +156,63 @@ def _are_replacing(rows: JudgedRows, held: OriginalStore) -> NDArray[np.bool_]:
     are_replacing = np.zeros(len(part), bool)
     are_replacing[found] = is_other & doc_ids.equal_to(part.doc_ids.take(found))
     return are_replacing
+
+
+class FrameRepeats:
+    """
+    Counts what repeats itself in a frame: ids, and rows that an earlier call has judged.
+
+    A row is known again by its doc_id. One without a name is named by its call, place and content
+    (`inputs.py`), so it is a copy of itself. In both cases a frame that is judged again has no row
+    that stays, and half of them if the call before was broken off there.
+
+    Args:
+        is_part: whether these are some rows of a stream: then nothing is told of repeated ids,
+            again and again.
+
+    Cost: that of `RepeatedIds`, and a µs for each duplicate.
+    """
+
+    def __init__(self, *, is_part: bool = False) -> None:
+        self._is_part = is_part
+        self._ids = RepeatedIds()
+        self._copies = 0  # of what an earlier call has judged in the same place
+
+    def take(self, rows: JudgedRows, held: OriginalStore) -> None:
+        """Note judged rows, with the originals that they name."""
+        self._ids.take(rows, held)
+        part = rows.record.between(rows.first, rows.stop)
+        found = np.flatnonzero(rows.judged.originals >= 0)
+        originals, _urls = held.texts.take(rows.judged.originals[found])
+        names = zip(part.doc_ids.take(found).tolist(), originals.tolist(), strict=True)
+        self._copies += sum(_is_same_row(own, original) for own, original in names)
+
+    def told(self) -> str:
+        """Return sentences for the user; "" if there is nothing to tell."""
+        repeats = self._ids.repeats()
+        of_ids = "" if self._is_part else repeats.told("id_column", "call")
+        return ". ".join(filter(None, (of_ids, self._again_told(repeats))))
+
+    def _again_told(self, repeats: Repeats) -> str:
+        again = self._copies + repeats.redelivered_of_earlier
+        if again < min(_AGAIN_MIN, max(repeats.documents // 2, 2)):
+            return ""  # few: perhaps by chance
+        return (
+            f"{again:,} of {repeats.documents:,} rows are those of an earlier call, by their ids "
+            "or by place and content, so they do not stay. If that call is repeated, or was broken "
+            "off, make another Deduplicator"
+        )
+
+
+def _is_same_row(own: bytes, original: bytes) -> bool:
+    """
+    Return whether a doc_id, and that of its original, name the same row of two inputs.
+
+    >>> _is_same_row(b"0.1.17-adf0fca55fa9dc87", b"0.0.17-adf0fca55fa9dc87")
+    True
+    >>> _is_same_row(b"0.0.18-adf0fca55fa9dc87", b"0.0.17-adf0fca55fa9dc87")
+    False
+    """
+    row = own.rpartition(b".")[2]
+    is_equal = row == original.rpartition(b".")[2]
+    return is_equal and None not in (RowPlace.in_doc_id(own), RowPlace.in_doc_id(original))
