@@ -344,3 +344,19 @@ def test_calls_of_the_library_are_inputs_of_one_run(tmp_path: Path) -> None:
     assert library.add(TEXTS[2]).doc_id == future
     library.save(tmp_path / "saved")
     assert Deduplicator.load(tmp_path / "saved").add("x").doc_id.startswith("7.0.0-")
+
+
+def test_what_a_pipe_had_is_not_read_a_second_time(tmp_path: Path) -> None:
+    """It would be nothing, without a word. A file can be read again."""
+    pipe, feed = os.pipe()
+    os.write(feed, lines({"text": TEXTS[0]}).encode())
+    os.close(feed)
+    file = tmp_path / "file.jsonl"
+    file.write_text(lines({"text": TEXTS[1]}))
+    files = CrawlFiles([file, f"/dev/fd/{pipe}"])
+    assert len([*files]) == 2
+    with pytest.raises(StopError, match=r"/dev/fd/.* is read twice: it can be read only once"):
+        list(files)
+    os.close(pipe)
+    for again in (CrawlFiles([file]), CrawlFiles([os.devnull])):
+        assert len([*again]) == len([*again])

@@ -4,6 +4,7 @@ What a run over files finds of earlier ones in a state: is it one of them, may i
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.checkpoint import digest_at, snapshots
 from worker.shell.files import state as states
-from worker.shell.files.digests import output_digest
+from worker.shell.files.digests import DigestedInput, output_digest
 from worker.shell.files.engine import file_engine
 from worker.shell.files.identity import FileMark, RunIdentity, differences, files_named
 from worker.shell.files.options import FileOptions
@@ -344,3 +345,38 @@ def test_a_pipe_is_looked_for_when_it_has_been_read() -> None:
         Path("out.jsonl").unlink()
         with pytest.raises(StopError, match="came through a pipe, which has been read"):
             state.find(run, print, [content])
+
+
+def test_what_is_written_to_an_input_after_its_end_was_read_is_not_known() -> None:
+    """Nobody has judged it: a run that knew it would leave it out, as one that has ended."""
+
+    class Growing(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            data = super().read(size)
+            if not data:
+                self.write(b"later\n")
+                self.seek(-6, io.SEEK_CUR)
+            return data
+
+    source = DigestedInput(Growing(b"first\n"), "monday.jsonl")
+    assert source.read(100) == b"first\n" and source.read(100) == b""
+    assert source.finish().size == 6
+    left = DigestedInput(io.BytesIO(b"first\nand what a reader has left\n"), "monday.jsonl")
+    left.read(6)
+    assert left.finish().size == 33
+
+
+def test_runs_of_another_version_are_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same run would find its own documents, and replace its outputs by empty ones."""
+    ended(MONDAY)
+
+    def newer(run: FinishedRun) -> dict[str, Any]:
+        return {"tool": 2, **dict(zip(run._fields, run, strict=True))}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FinishedRun, "_asdict", newer)
+        ended(TUESDAY)
+    before = known()
+    with pytest.raises(StopError, match=r"snapshot-.* cannot be read .*tool.*name another --state"):
+        ended(MONDAY)
+    assert known() == before

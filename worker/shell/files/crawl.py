@@ -92,8 +92,8 @@ class CrawlFiles:
         begins: of each file that this reading has begun, how many documents come before it.
         digests: of each file that has been read, what was in it, if `is_digested` has been set.
 
-    They can be read again, as a list can. The tally then counts the records once more. Only the
-    reading that was begun last may go on: another one that goes on raises RuntimeError.
+    They can be read again, as a list can, but for pipes. The tally then counts the records once
+    more. Only the reading that was begun last may go on: another one that does raises RuntimeError.
 
     Cost: that of decompression and of base64 for the bodies. Memory: a few MiB and one record.
 
@@ -149,6 +149,7 @@ class CrawlFiles:
         self._counted_before = 0  # documents of earlier readings
         self.is_digested = False
         self.digests: list[FileDigest] = []
+        self._pipes_read: list[str] = []
         self._reading = object()  # the one that was begun last
 
     def _note_assumed(self, what: str) -> None:
@@ -237,6 +238,9 @@ class CrawlFiles:
         for file, size in self._sizes:
             self.format = None
             self.begins.append(self._documents_before)
+            if is_pipe(file):
+                check_read_once([*self._pipes_read, file], "is read twice")
+                self._pipes_read.append(file)
 
             def on_rows(
                 done: int, rows: int, before: int = self.bytes_read, size: int = size or 0

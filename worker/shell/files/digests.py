@@ -50,6 +50,7 @@ class DigestedInput:
         self._stream = stream
         self._hash = xxhash.xxh3_128()
         self.size = 0  # bytes read so far
+        self._is_at_end = False
         self.name = name  # of errors: that of the stream may be a number
 
     def read(self, size: int = -1) -> bytes:
@@ -57,6 +58,7 @@ class DigestedInput:
         data = self._stream.read(size)
         self._hash.update(data)
         self.size += len(data)
+        self._is_at_end = not data and size != 0
         return data
 
     def digest(self) -> str:
@@ -65,14 +67,15 @@ class DigestedInput:
 
     def finish(self) -> FileDigest:
         """
-        Return the digest of the whole stream. What a reader has left of it is read, too.
+        Return the digest of the whole stream. What a reader has left of it is read, too; but not
+        what was written behind the end after the reader had come to it: nobody has judged that.
 
         Raises:
             StopError: it cannot be read to its end.
         """
         try:
-            while self.read(_READ_BYTES):
-                pass
+            while not self._is_at_end:
+                self.read(_READ_BYTES)
         except StopError:
             raise
         except Exception as error:  # of a disk, or of a network in its own words

@@ -423,9 +423,9 @@ def is_pipe(name: str) -> bool:
     return name == STDIO or is_other
 
 
-def check_read_once(names: Iterable[str]) -> None:
+def check_read_once(names: Iterable[str], how: str = "is named twice") -> None:
     """
-    Check that no pipe is named twice, under any name: the second reading would find nothing.
+    Check that no pipe is among some names twice, under any: the second reading would find nothing.
 
     Raises:
         StopError: stdin or another pipe is.
@@ -434,7 +434,7 @@ def check_read_once(names: Iterable[str]) -> None:
     for name in filter(is_pipe, names):
         place = _place(name, 0)
         if place in places:
-            raise StopError(f"{shown_input(name)} is named twice: it can be read only once")
+            raise StopError(f"{shown_input(name)} {how}: it can be read only once")
         places.add(place)
 
 

@@ -396,13 +396,24 @@ def runs_of(snapshot: Path | None) -> list[FinishedRun]:
     Return the runs that have led to a snapshot, oldest first.
 
     Those before version 1 are not in it. One that is damaged has none: who restores it says so.
+
+    Raises:
+        StopError: another version has written its runs. Without them, a run that has ended would
+            judge its documents against themselves, and replace its outputs by empty ones.
     """
     if snapshot is None:
         return []
     try:
-        return runs_in(header_of(map_file(snapshot)))
+        header = header_of(map_file(snapshot))
     except Exception:  # whatever is wrong with it, restoring it says what
         return []
+    try:
+        return runs_in(header)
+    except Exception as error:
+        raise StopError(
+            f"the runs that {snapshot} names cannot be read ({error}): go on with the version of "
+            "neardup that wrote it, or name another --state"
+        ) from error
 
 
 def runs_in(header: Mapping[str, Any]) -> list[FinishedRun]:
