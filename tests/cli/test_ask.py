@@ -324,3 +324,21 @@ def test_nothing_that_can_be_judged_is_a_failure(worker: FakeWorker) -> None:
     """Exit code 1, with the first reason."""
     said = refused("ask", "-", "--worker", worker.address, stdin=lines(page(1, title="no body")))
     assert "nothing could be judged" in said and "needs exactly one of" in said
+
+
+def test_a_document_without_a_name_is_asked_about_under_one_that_no_worker_knows(
+    worker: FakeWorker, tmp_path: Path
+) -> None:
+    """
+    As `feed` names it. A group that began with the state of files may know 0.0.0-DIGEST: it would
+    say of a copy in that place that it is the same document.
+    """
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines({"text": ARTICLE}))
+    asked = set[str]()
+    for _ in range(2):
+        run("ask", source, "--worker", worker.address, "--quiet")
+        [[document]] = worker.requests
+        asked.add(document["doc_id"])
+        worker.requests.clear()
+    assert len(asked) == 2 and not any(doc_id.startswith("0.") for doc_id in asked)

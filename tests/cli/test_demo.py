@@ -363,9 +363,11 @@ def test_the_last_screen_of_another_crawl_claims_no_truth(
 ) -> None:
     """
     Of --input nobody knows what was missed. What was not answered, or twice, is said instead of the
-    latency; where no copy differs in a word, no example is shown.
+    latency; where no copy differs in a word, or a pipe has been read, no example is shown.
     """
-    _, crawl = judged
+    ended, crawl = judged
+    os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer
+    assert find_example(ended, tmp_path / "pipe") is None
     texts = "".join(f'{{"doc_id": "{name}", "text": "The ferry is late."}}\n' for name in "ab")
     (tmp_path / "two.jsonl").write_text(texts)
     other = Demo(Settings(threads=1), CrawlFiles([str(tmp_path / "two.jsonl")]), Truth(None), 0)

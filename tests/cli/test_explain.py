@@ -464,11 +464,17 @@ def test_a_document_of_the_topics_is_explained(commands_settings: Settings) -> N
         settings.topic_verdicts,
         [encode_verdict(answer)[1] for answer in answers],
     )
-    assert "[-two brothers-] {+three sisters+}" in run("explain", "b").output
+    shown = run("explain", "b").output
+    assert "[-two brothers-] {+three sisters+}" in shown and "common subsequence" in shown
     assert "no verdict on 'zzzzzzzzz'" in refused("explain", "zzzzzzzzz")
     message = message_at(settings, topic, 0, 1)
     assert message is not None and message.offset == 1
     assert message_at(settings, topic, 0, 7) is None
+    # As in a topic that was created again: the place has another document now.
+    moved = copy(0, 0, 3, doc_id="c", original_id="a", fingerprint=prints["b"], **here)
+    value = encode_verdict(moved)[1]
+    cluster.append(settings.bootstrap, settings.topic_verdicts, [value])
+    assert "common subsequence" not in run("explain", "c").output
 
 
 @pytest.fixture

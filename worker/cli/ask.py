@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
@@ -72,7 +73,9 @@ def ask(
         if urls:
             _ask_urls(client, urls, as_json=as_json)
             return
-        _ask_files(client, reading.open(reading.files(files or [])), as_json=as_json, quiet=quiet)
+        crawl = reading.open(reading.files(files or []))
+        crawl.run = secrets.randbits(62)  # as `feed`: the worker knows no document by its names
+        _ask_files(client, crawl, as_json=as_json, quiet=quiet)
 
 
 def _ask_urls(client: SeenClient, urls: list[str], *, as_json: bool) -> None:

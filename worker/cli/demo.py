@@ -302,10 +302,13 @@ class Example(NamedTuple):
 def find_example(run: Demo, crawl_file: Path) -> Example | None:
     """
     Return a near-duplicate that a reader understands at once: on another page rather than the
-    same, in Latin letters, few words changed. None: none differs in a word.
+    same, in Latin letters, few words changed. None: none differs in a word, or the crawl came
+    through a pipe, which has been read.
 
     Cost: the crawl is read up to the last of EXAMPLES_MAX near-duplicates.
     """
+    if is_pipe(str(crawl_file)):
+        return None
     candidates = run.near_duplicates(EXAMPLES_MAX)
     texts = _texts(run, crawl_file, candidates)
     examples = []

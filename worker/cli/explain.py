@@ -143,8 +143,6 @@ def _compared(
     Their texts come from the files, or from the messages that the verdicts name.
     """
     from worker.core.compare import compare  # noqa: PLC0415
-    from worker.report.answers import readable_text  # noqa: PLC0415
-    from worker.shell.admin.watch import message_at  # noqa: PLC0415
 
     last = explanation.last
     other = explanation.other
@@ -159,10 +157,7 @@ def _compared(
     for one in (last, other, *explanation.near) if is_asked else ():
         if one is None or one.doc_id in found:
             continue
-        message = message_at(settings, one.source_topic, one.source_partition, one.source_offset)
-        if message is None:
-            continue
-        text = readable_text(message.key, message.value, settings, message.timestamp_ms)
+        text = _text_in_topic(one, settings)
         if text is not None:
             found[one.doc_id or ""] = text
     if other is None or other.doc_id not in found or (last.doc_id or "") not in found:
@@ -180,6 +175,27 @@ def _compared(
             second, [found[one.doc_id] for one in explanation.near if one.doc_id in found], settings
         ),
     )
+
+
+def _text_in_topic(answer: Answer, settings: Settings) -> ReadText | None:
+    """
+    Return the text of the message that an answer names; None if it is gone, or cannot be read.
+
+    In a topic that was deleted and created again, that place has another document.
+    """
+    from worker.report.answers import text_of  # noqa: PLC0415
+    from worker.shell.admin.watch import message_at  # noqa: PLC0415
+
+    message = message_at(
+        settings, answer.source_topic, answer.source_partition, answer.source_offset
+    )
+    if message is None:
+        return None
+    try:
+        document, text = text_of(message.key, message.value, settings, message.timestamp_ms)
+    except Exception:  # any failure costs only this text
+        return None
+    return text if document.doc_id == answer.doc_id else None
 
 
 def _near_similarities(
