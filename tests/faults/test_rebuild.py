@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 import tomllib
 import uuid
 from typing import Any
@@ -68,6 +69,27 @@ def test_a_new_log_beside_the_old_one_and_the_switch(deploy: Deploy) -> None:
         lambda: verify(new).answered == 2 * MESSAGES, "the new workers have answered, too"
     )
     assert verify(new).clean
+
+
+def test_a_rebuild_whose_topics_were_deleted_is_not_said_to_be_done(deploy: Deploy) -> None:
+    """
+    The group's offsets stay where they were. First the topics of answers are gone, then the log.
+    """
+    deployment = deploy()
+    deployment.feed(crawl(seed=1, count=30))
+    first = _rebuild(deployment, max_distance=6)
+    assert first.returncode == 0, first.stderr
+    new = Settings(**{**deployment.values, **tomllib.loads(first.stdout)}, worker_id="check")
+    answers = (new.topic_verdicts, new.topic_dead_letter)
+    for topics, said in ((answers, "are empty: they were deleted since"),
+                         ((new.topic_fingerprints,), "were committed with another log")):  # fmt: skip
+        for topic in topics:
+            deployment.admin.delete(topic)
+        while deployment.admin.describe(topics):  # brokers learn of it a moment later
+            time.sleep(0.1)
+        again = _rebuild(deployment, max_distance=6)
+        assert again.returncode == 1 and said in again.stderr, again.stderr
+        assert again.stdout == ""
 
 
 def test_another_group_judges_the_same_documents_from_the_beginning(deploy: Deploy) -> None:
