@@ -241,6 +241,16 @@ def test_several_splits_are_no_frame(datasets: Any) -> None:
         Deduplicator(threads=1).verdicts_frame(splits)
 
 
+@pytest.mark.parametrize("prefer", ["first", "longest"])
+def test_a_reader_that_has_been_read_is_said_to_have_no_rows(prefer: str) -> None:
+    """Its verdicts would be none, without a word."""
+    reader = pyarrow.table({"text": [ARTICLE]}).to_reader()
+    reader.read_all()
+    with pytest.warns(UserWarning, match="this RecordBatchReader has no rows: was it read before"):
+        verdicts = Deduplicator(threads=1).verdicts_frame(reader, prefer=prefer).read_all()
+    assert verdicts.num_rows == 0
+
+
 def test_rows_of_a_stream_that_cannot_be_judged_are_told_again_when_they_are_many() -> None:
     """It has no end at which all of them could be told."""
     unjudged = Unjudged()

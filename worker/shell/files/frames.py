@@ -102,8 +102,19 @@ def rows_of(
     if hasattr(frame, "collect_batches"):
         parts = frame.select(read).collect_batches()
     elif hasattr(frame, "read_next_batch"):
-        parts = frame
+        parts = _batches_of(frame)
     return _rows_of_parts(parts, read)
+
+
+def _batches_of(reader: Iterable[Any]) -> Iterator[Any]:
+    """Yield the batches of a reader; warn if there is none, since it can be read once only."""
+    is_read = False
+    for batch in reader:
+        is_read = True
+        yield batch
+    if not is_read:
+        name = type(reader).__name__
+        warnings.warn(f"this {name} has no rows: was it read before?", stacklevel=2)
 
 
 def _with_levels(frame: Any, columns: ColumnNames, score_column: str | None) -> Any:
