@@ -13,12 +13,13 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import structlog
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 from rich.cells import cell_len
 from rich.console import Console
@@ -264,6 +265,8 @@ def test_what_is_not_known_is_a_dash() -> None:
     """
     nothing = Sample(0.0, "", [], {}, 0, [], [])
     assert "partition 3 at offset 20:" in text(nothing, nothing._replace(held_up={3: 20}))
+    foreign = text(nothing, nothing._replace(foreign_offsets={1: 2_000}))
+    assert "no worker has committed the group's offsets 2,000 of partition 1 with" in foreign
     assert "its coordinator does not answer" in text(nothing, nothing)
     strange = {
         "worker_id": "w9",
@@ -383,6 +386,7 @@ def test_a_running_group_is_seen(commands_settings: Settings, tmp_path: Path) ->
     )
     kafkas, own = rows("w1", shown)
     assert kafkas[2:4] == ["3", "0"] and int(own[-2]) > 10 and int(own[-1]) > 0
+    assert not found.foreign_offsets and "no worker" not in shown
     assert len({one.doc_id for one in found.duplicates}) == len(found.duplicates) > 1
     assert shown.count("http://") == 2 * len(found.duplicates) and "127.0.0.1:1: " in shown
 
@@ -465,6 +469,21 @@ def test_a_running_watch_sees_partitions_that_have_come_since(kafka: Kafka) -> N
         assert not producer.flush(60)
         eventually(lambda: watch.sample().lag == 1)
         eventually(lambda: len(watch.sample().duplicates) == 1)
+
+
+@pytest.mark.kafka
+def test_offsets_that_no_worker_has_committed_are_told(kafka: Kafka) -> None:
+    """Nothing seems to wait then, and no worker goes on there."""
+    settings = deployed(kafka, partitions=2)
+    producer = Producer({"bootstrap.servers": settings.bootstrap})
+    producer.produce(settings.topic_documents, value=b"{}", partition=1)
+    assert not producer.flush(60)
+    tool = Consumer({"bootstrap.servers": settings.bootstrap, "group.id": settings.group})
+    with GroupWatch(settings) as group, closing(tool):
+        eventually(lambda: group.sample().lag == 1)
+        assert group.sample().foreign_offsets == {}
+        tool.commit(offsets=[TopicPartition(settings.topic_documents, 1, 1)], asynchronous=False)
+        eventually(lambda: group.sample().foreign_offsets == {1: 1})
 
 
 @pytest.mark.kafka

@@ -34,6 +34,7 @@ from worker.shell.kafka.reader import (
     first_messages,
 )
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
+from worker.shell.pipeline.offsets import is_ours
 from worker.shell.runtime.logging import get_logger, sentence
 
 _LOOK_S = 10.0  # how often a follower checks for added partitions
@@ -239,6 +240,8 @@ class Sample(NamedTuple):
     unix_ms: int = 0  # for the age of what workers report
     # The last stable offset of each partition that an open transaction of a crawler holds up.
     held_up: Mapping[int, int] = MappingProxyType({})
+    # Offsets that no worker has committed with the present log, by partition.
+    foreign_offsets: Mapping[int, int] = MappingProxyType({})
 
     @property
     def lag(self) -> int:
@@ -290,10 +293,12 @@ class GroupWatch:
         self._verdicts = self._tail()
 
     def _partition_counts(self) -> dict[str, int]:
-        """Return how many partitions each topic of the group has now."""
+        """Return how many partitions each topic of the group has now, and note the log's id."""
         settings = self._settings
-        topics = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
-        return {name: topic.partitions for name, topic in self._admin.existing(topics).items()}
+        names = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
+        topics = self._admin.existing(names)
+        self._log_id = topics[settings.topic_fingerprints].topic_id.hex()
+        return {name: topic.partitions for name, topic in topics.items()}
 
     def _take_added(self) -> None:
         """Also watch the partitions that were added since the last sample."""
@@ -386,6 +391,11 @@ class GroupWatch:
             duplicates=self._duplicates,
             unix_ms=time.time_ns() // 1_000_000,
             held_up=held_up,
+            foreign_offsets={
+                number: commit.offset
+                for number, commit in committed.items()
+                if commit.offset is not None and not is_ours(commit, self._log_id)
+            },
         )
 
     def _stepped(self, partitions: dict[int, PartitionSample]) -> dict[int, PartitionSample]:
