@@ -230,10 +230,13 @@ def test_what_was_skipped_or_deleted_is_told() -> None:
     """Documents that retention has deleted unanswered, and gaps below the last answer."""
     partition = AnsweredPartition(FIRST, 60, 20, 50, 0, unanswered=7)
     [found] = restorations({0: NONE}, {0: partition}, {0: 80}, LOG)
-    assert (found.offset, found.deleted, found.unanswered) == (80, 30, 7)
+    assert (found.offset, found.deleted, found.unanswered, found.logged) == (80, 30, 7, 10)
+    assert "the verdicts of 10 of them: when this offset is set, neardup verify --mend" in str(
+        found
+    )
     assert "deleted 30 offsets" in str(found) and "7 offsets below it have no verdict" in str(found)
     [found] = restorations({0: ours(60)}, {0: partition}, {0: 80}, LOG)
-    assert (found.offset, found.is_set, found.deleted) == (80, True, 20)
+    assert (found.offset, found.is_set, found.deleted, found.logged) == (80, True, 20, 0)
 
 
 def test_compaction_may_have_deleted_any_answer() -> None:

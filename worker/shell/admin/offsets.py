@@ -54,6 +54,7 @@ class Restoration(NamedTuple):
     undecided: int = 0  # documents of which nobody can say whether they were answered
     deleted: int = 0  # offsets that retention has deleted before they were judged
     unanswered: int = 0  # offsets below that have no verdict, and later ones have
+    logged: int = 0  # of the deleted ones, how many the log has verdicts of
 
     def __str__(self) -> str:
         found = "none" if self.found is None else str(self.found)
@@ -71,6 +72,11 @@ class Restoration(NamedTuple):
             )
         if self.deleted:
             text += f". Retention has deleted {self.deleted:,} offsets that were not answered"
+        if self.logged:
+            text += (
+                f". The log has the verdicts of {self.logged:,} of them: when this offset is set, "
+                "neardup verify --mend publishes them"
+            )
         if self.unanswered:
             text += (
                 f". {self.unanswered:,} offsets below it have no verdict, and later ones have: "
@@ -116,6 +122,8 @@ def restorations(
         is_new = commit.offset is None and not known.covered
         is_settled = is_new or (is_believed and target >= first)
         offset = max(target, first)
+        passed = max(target, known.first)  # up to here nothing is unanswered
+        is_deleted = not (is_settled or undecided)
         found.append(
             Restoration(
                 number,
@@ -123,8 +131,9 @@ def restorations(
                 max(offset, aged) if undecided else offset,
                 is_set=not is_settled and not undecided,
                 undecided=0 if is_settled else undecided,
-                deleted=0 if is_settled or undecided else max(first - max(target, known.first), 0),
+                deleted=max(first - passed, 0) if is_deleted else 0,
                 unanswered=known.unanswered,
+                logged=max(min(first, known.covered) - passed, 0) if is_deleted else 0,
             )
         )
     return found
