@@ -17,9 +17,9 @@ from typing import Any
 import neardup
 import polars
 import pytest
-from neardup import Deduplicator
+from neardup import CrawlFiles, Deduplicator
 
-from tests.cli.program import ARTICLE, OTHER
+from tests.cli.program import ARTICLE, OTHER, lines
 from tests.faults.cut import CALL, in_a_fork, known, made, saved, text
 from worker.held_signals import hear, held_back
 from worker.log.replica import Replica
@@ -186,6 +186,18 @@ def test_a_forked_child_goes_on_with_threads_of_its_own(tmp_path: Path) -> None:
     assert len(list(left)) == len(many) - 1
     list(found.add_many(CALL))
     assert len(Deduplicator.load(tmp_path / "child.ndsnap")) == len(made())
+
+
+def test_a_forked_child_takes_no_documents_of_files_from_its_parent(tmp_path: Path) -> None:
+    """Both have one place in an open file. It may read them from the beginning."""
+    source = tmp_path / "many.jsonl"
+    source.write_text(lines(*({"doc_id": f"b{n}", "text": text(n)} for n in range(3_000))))
+    files = CrawlFiles([source])
+    left = iter(files)
+    next(left)
+    assert "begun before this process was forked" in in_a_fork(lambda: next(left))
+    assert in_a_fork(lambda: len([*files])) == "3000"
+    assert len([*left]) == 2_999
 
 
 def test_a_frame_that_was_cut_off_between_two_verdicts_leaves_nothing_behind() -> None:

@@ -6,6 +6,7 @@ damaged. Also feeds them to their topic.
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -56,6 +57,11 @@ if TYPE_CHECKING:
 FED_BODY_BYTES_MAX = (MESSAGE_BYTES_MAX - OVERHEAD_BYTES_MAX) * 3 // 4
 
 _REASON_CHARACTERS_MAX = 1_000
+# Both processes have one place in an open file: what one reads, the other does not get.
+_FORKED = (
+    "the reading of these CrawlFiles was begun before this process was forked, and would take "
+    "documents from the process that began it: iterate over them again"
+)
 
 Answer = TypeVar("Answer")
 
@@ -169,14 +175,22 @@ class CrawlFiles:
         return self._records(self._reading)
 
     def _records(self, reading: object) -> Iterator[Record]:
-        """Yield the documents. RuntimeError: it goes on although another reading has been begun."""
+        """
+        Yield the documents.
+
+        Raises:
+            RuntimeError: it goes on although another reading has begun, or in a forked process.
+        """
         self._check_latest(reading)
+        process = os.getpid()
         self._seen = SeenColumns(self.named_columns, OPTION)
         for entry in self.entries():
             if isinstance(entry, Record):
                 self.tally.documents += 1
                 yield entry
                 self._check_latest(reading)
+                if os.getpid() != process:
+                    raise RuntimeError(_FORKED)
             elif isinstance(entry, Omission):
                 self.tally.left_out[entry.reason] += 1
             else:
