@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +53,7 @@ from worker.shell.admin.watch import (
     status_of,
     watch,
 )
+from worker.shell.files.archives import Record
 from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin, Member, create_topics
 from worker.shell.messages import encode_dead_letter, encode_verdict
@@ -469,6 +471,54 @@ def test_a_running_watch_sees_partitions_that_have_come_since(kafka: Kafka) -> N
         assert not producer.flush(60)
         eventually(lambda: watch.sample().lag == 1)
         eventually(lambda: len(watch.sample().duplicates) == 1)
+
+
+@pytest.mark.kafka
+def test_a_topic_that_is_created_again_is_not_followed_from_its_middle(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader stands at an offset of the old one, and would leave out what comes before."""
+    monkeypatch.setattr(watching, "_LOOK_S", 0.0)
+    settings = deployed(kafka, partitions=1)
+    admin = Admin(settings, 30)
+
+    def publish(count: int) -> None:
+        producer = Producer({"bootstrap.servers": settings.bootstrap})
+        for number in range(count):
+            value = encode_verdict(copy(number, 1))[1]
+            producer.produce(settings.topic_verdicts, value=value, partition=0)
+        assert not producer.flush(60)
+
+    publish(3)
+    answers = watch(settings, [settings.topic_verdicts], follow=True)
+    while next(answers) is not None:
+        pass
+    admin.delete(settings.topic_verdicts)
+    eventually(lambda: not admin.describe([settings.topic_verdicts]))
+    create_topics(admin, settings)
+    publish(9)
+    with pytest.raises(StopError, match="was deleted and created again while it was read"):
+        list(answers)
+
+
+@pytest.mark.kafka
+def test_documents_of_a_topic_that_is_created_again_are_not_said_to_be_fed(kafka: Kafka) -> None:
+    """Those that were delivered before are gone with the former topic."""
+    settings = deployed(kafka, partitions=1)
+    admin = Admin(settings, 30)
+    name = settings.topic_documents
+
+    def records() -> Iterator[Record]:
+        for number in range(2):
+            yield Record("", number, None, b"{}")
+            if number == 0:
+                eventually(lambda: admin.ends({name: 1})[name, 0][1] == 1)
+                admin.delete(name)
+                eventually(lambda: not admin.describe([name]))
+                create_topics(admin, settings)
+
+    with pytest.raises(StopError, match=f"topic {name} was deleted while documents were fed"):
+        feed_documents(settings, records())
 
 
 @pytest.mark.kafka

@@ -25,7 +25,7 @@ from worker.core.document import Verdict
 from worker.errors import DocumentError, NeardupError, RetryError
 from worker.settings import Settings
 from worker.shell.admin.address import WorkerAddress
-from worker.shell.kafka.admin import Admin, Member
+from worker.shell.kafka.admin import Admin, Member, Topic
 from worker.shell.kafka.reader import (
     FIRST_S_MAX,
     GroupOffsets,
@@ -84,10 +84,11 @@ def watch(
         on_start: is called with the number of offsets up to the present end; some have no answer.
 
     Raises:
-        StopError: a topic is missing or unreadable.
+        StopError: a topic is missing or unreadable, or was created again while it was followed.
     """
     admin = Admin(settings)
-    starts = dict.fromkeys(_partitions(admin, names), 0)
+    topics = admin.existing(names)
+    starts = dict.fromkeys(_places(topics), 0)
     if since_ms is not None:
         starts = admin.offsets_since(Counter(name for name, _ in starts), since_ms)
     look_s = time.monotonic() + _LOOK_S
@@ -108,7 +109,7 @@ def watch(
                     yield PublishedAnswer(message.timestamp_ms, message.value or b"", answer)
                 if follow and time.monotonic() >= look_s:
                     look_s = time.monotonic() + _LOOK_S
-                    _add_partitions(admin, names, reader, starts)
+                    _look(admin, topics, reader, starts)
                 if not messages:
                     yield None
     finally:  # also if the reader ends early
@@ -121,19 +122,35 @@ def watch(
             )
 
 
-def _add_partitions(
-    admin: Admin, names: Sequence[str], reader: TopicReader, starts: dict[tuple[str, int], int]
+def _look(
+    admin: Admin,
+    topics: Mapping[str, Topic],
+    reader: TopicReader,
+    starts: dict[tuple[str, int], int],
 ) -> None:
-    """Have the reader read partitions that are not among `starts`, and add them there."""
-    with suppress(NeardupError):  # brokers that are away for a while: the next look finds them
-        added = [place for place in _partitions(admin, names) if place not in starts]
+    """
+    Have the reader read partitions that are not among `starts`, and add them there.
+
+    Raises StopError: a topic was deleted and created again. The reader would go on in the new one
+    where it stands in the old one, and leave out what comes before.
+    """
+    try:
+        present = admin.existing([*topics])
+        added = [place for place in _places(present) if place not in starts]
         reader.add(added)
         starts |= dict.fromkeys(added, 0)
+    except NeardupError:  # brokers that are away for a while: the next look finds them
+        return
+    for name, topic in present.items():
+        if topic.topic_id != topics[name].topic_id:
+            raise StopError(
+                f"topic {name} was deleted and created again while it was read: start again, to "
+                "read it from its beginning"
+            )
 
 
-def _partitions(admin: Admin, names: Sequence[str]) -> list[tuple[str, int]]:
+def _places(topics: Mapping[str, Topic]) -> list[tuple[str, int]]:
     """Return the partitions of topics."""
-    topics = admin.existing(names)
     return [(name, n) for name, topic in topics.items() for n in range(topic.partitions)]
 
 

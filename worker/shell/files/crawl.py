@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import BODY_BYTES_MAX
-from worker.errors import StopError
+from worker.errors import NeardupError, StopError
 from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.account import InputTally
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
@@ -51,6 +51,7 @@ from worker.shell.files.places import (
 )
 
 if TYPE_CHECKING:
+    from worker.shell.kafka.admin import Admin
     from worker.shell.kafka.reader import Feeder
 
 # A larger body does not fit into a message: base64 makes it longer by a third.
@@ -423,7 +424,7 @@ def feed_documents(
             document.
 
     Raises:
-        StopError: the topic does not exist.
+        StopError: the topic does not exist, or was deleted and created again meanwhile.
     """
     # A library that reads files has no need of it.
     from worker.shell.kafka.admin import Admin  # noqa: PLC0415
@@ -431,7 +432,9 @@ def feed_documents(
     # A library that reads files has no need of it.
     from worker.shell.kafka.reader import Feeder  # noqa: PLC0415
 
-    Admin(settings).existing([settings.topic_documents])
+    name = settings.topic_documents
+    admin = Admin(settings)
+    topic_id = admin.existing([name])[name].topic_id
     feeder = Feeder(settings, sent)
     started = time.monotonic()
     for count, record in enumerate(records):
@@ -446,4 +449,18 @@ def feed_documents(
             f"{left} documents were not acknowledged in 120 s: "
             "is the cluster there? Feed them again"
         )
+    _check_same_topic(admin, name, topic_id)
     return feeder
+
+
+def _check_same_topic(admin: Admin, name: str, topic_id: bytes) -> None:
+    """Raise StopError if a topic is gone, or has another id than before."""
+    try:
+        present = admin.topic_ids([name])
+    except NeardupError:  # without an answer, nothing is known of it
+        return
+    if present.get(name) != topic_id:
+        raise StopError(
+            f"topic {name} was deleted while documents were fed, so that some are not in the "
+            "present one: feed them again"
+        )
