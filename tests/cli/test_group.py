@@ -34,7 +34,7 @@ from tests.conftest import Kafka, deployed, deployment, eventually, free_ports, 
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import options
-from worker.cli.group import _stop_on_signals, conclusion
+from worker.cli.group import _print, _stop_on_signals, conclusion
 from worker.cli.top import frame
 from worker.cli.verdicts import time_ms
 from worker.devkit.demo import workers_running
@@ -44,6 +44,7 @@ from worker.settings import Settings
 from worker.shell.admin import watch as watching
 from worker.shell.admin.address import WorkerAddress
 from worker.shell.admin.audit import Report
+from worker.shell.admin.verify import verify
 from worker.shell.admin.watch import (
     GroupWatch,
     PartitionSample,
@@ -522,8 +523,10 @@ def test_documents_of_a_topic_that_is_created_again_are_not_said_to_be_fed(kafka
 
 
 @pytest.mark.kafka
-def test_offsets_that_no_worker_has_committed_are_told(kafka: Kafka) -> None:
-    """Nothing seems to wait then, and no worker goes on there."""
+def test_offsets_that_no_worker_has_committed_are_told(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing seems to wait then, or all to be lost; and no worker goes on there."""
     settings = deployed(kafka, partitions=2)
     producer = Producer({"bootstrap.servers": settings.bootstrap})
     producer.produce(settings.topic_documents, value=b"{}", partition=1)
@@ -534,6 +537,10 @@ def test_offsets_that_no_worker_has_committed_are_told(kafka: Kafka) -> None:
         assert group.sample().foreign_offsets == {}
         tool.commit(offsets=[TopicPartition(settings.topic_documents, 1, 1)], asynchronous=False)
         eventually(lambda: group.sample().foreign_offsets == {1: 1})
+    report = verify(settings)
+    assert report.foreign_offsets == {1: 1} and report.to_dict()["foreign_offsets"] == {"1": 1}
+    _print(report)
+    assert "no worker has committed the group's offsets 1 of partition 1" in capsys.readouterr().out
 
 
 @pytest.mark.kafka

@@ -369,6 +369,8 @@ def _print(report: Report) -> None:
         typer.echo(shared.printable(f"{finding.defect.value}: {where}{finding.text}"))
     if report.held_up:
         typer.echo(shared.held_up_line(report.held_up))
+    if report.foreign_offsets:
+        typer.echo(shared.foreign_offsets_line(report.foreign_offsets))
     typer.echo(conclusion(report))
 
 

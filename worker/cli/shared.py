@@ -296,3 +296,12 @@ def held_up_line(held_up: Mapping[int, int]) -> str:
         f"an open transaction of a crawler holds up the documents of {places}: what was written "
         "after that cannot be read until the crawler ends it, or its transaction.timeout.ms is over"
     )
+
+
+def foreign_offsets_line(offsets: Mapping[int, int]) -> str:
+    """Return a line about offsets that no worker has committed."""
+    places = ", ".join(f"{offset:,} of partition {number}" for number, offset in offsets.items())
+    return (
+        f"no worker has committed the group's offsets {places} with this log: workers refuse them, "
+        "and what waits there is not known. See neardup offsets restore"
+    )

@@ -15,6 +15,7 @@ from rich.text import Text
 from worker.cli.options import with_cluster
 from worker.cli.shared import (
     URL_CONTEXT,
+    foreign_offsets_line,
     held_up_line,
     printable,
     terminal_width,
@@ -117,7 +118,7 @@ def frame(before: Sample, now: Sample, group: str, bootstrap: str, width: int) -
     if now.held_up:
         parts.append(Text(held_up_line(now.held_up), style="red"))
     if now.foreign_offsets:
-        parts.append(Text(_foreign_offsets_line(now.foreign_offsets), style="red"))
+        parts.append(Text(foreign_offsets_line(now.foreign_offsets), style="red"))
     parts += _problems(now)
     parts += [blank, _partitions(now), blank, _duplicates(now, width)]
     return Group(*parts)
@@ -256,15 +257,6 @@ def _foreign(now: Sample) -> list[Text]:
             line = f"{line} (it reads {', '.join(member.elsewhere)})"
         lines.append(Text(printable(line), style="red"))
     return lines
-
-
-def _foreign_offsets_line(offsets: Mapping[int, int]) -> str:
-    """Return a line about offsets that no worker has committed."""
-    places = ", ".join(f"{offset:,} of partition {number}" for number, offset in offsets.items())
-    return (
-        f"no worker has committed the group's offsets {places} with this log: workers refuse them, "
-        "and what waits there is not known. See neardup offsets restore"
-    )
 
 
 def _problems(now: Sample) -> list[Text]:

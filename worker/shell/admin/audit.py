@@ -127,6 +127,12 @@ class AnsweredPartition(NamedTuple):
     unanswered: int = 0  # how many offsets below `answered` never had an answer
 
 
+# Fields of a report that JSON has in another form, or not at all.
+_NOT_PLAIN = (
+    "findings", "lost_answers", "partitions", "held_up", "foreign_offsets", "log_author",
+)  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True)
 class Report:
     """
@@ -153,6 +159,9 @@ class Report:
     # The last stable offset of each partition of the source that an open transaction holds up: what
     # stands behind it cannot be read, and is not counted.
     held_up: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    # Offsets of the group that no worker has committed with this log, by partition: they do not say
+    # what is answered.
+    foreign_offsets: Mapping[int, int] = dataclasses.field(default_factory=dict)
     # How many of the wrong answers are no answers at all: tombstones, another program's messages.
     no_answers: int = 0
     carried: int = 0  # answers that were decided by the log before this one: counted, not compared
@@ -171,9 +180,10 @@ class Report:
             **{
                 name: value
                 for name, value in dataclasses.asdict(self).items()
-                if name not in ("findings", "lost_answers", "partitions", "held_up", "log_author")
+                if name not in _NOT_PLAIN
             },
             "held_up": {str(number): offset for number, offset in self.held_up.items()},
+            "foreign_offsets": {str(at): offset for at, offset in self.foreign_offsets.items()},
             "clean": self.clean,
             "findings": [finding._asdict() for finding in self.findings],
         }

@@ -54,7 +54,7 @@ from worker.shell.pipeline.offsets import (
     CommitMetadata,
     Committed,
     check_log,
-    is_ours,
+    foreign,
     restore_command,
 )
 from worker.shell.pipeline.service import committed, record_digest_at
@@ -249,15 +249,10 @@ def refuse_foreign(settings: Settings, topics: Mapping[str, Topic], offsets: Com
         StopError: there is such an offset.
     """
     log_id = topics[settings.topic_fingerprints].topic_id.hex()
-    foreign = [
-        number
-        for number, commit in offsets.items()
-        if commit.offset is not None and not is_ours(commit, log_id)
-    ]
-    if foreign:
+    if others := foreign(offsets, log_id):
         raise StopError(
             f"no worker has committed the offsets of group {settings.group} "
-            f"in partitions {', '.join(map(str, foreign))}, so they do not say what is answered. "
+            f"in partitions {', '.join(map(str, others))}, so they do not say what is answered. "
             f"First: {restore_command(settings)}"
         )
 

@@ -66,7 +66,7 @@ from worker.shell.checkpoint import (
 from worker.shell.kafka.admin import Admin, Topic, create_topics, require_topics
 from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
 from worker.shell.kafka.reader import GroupOffsets
-from worker.shell.pipeline.offsets import CommitMetadata, Committed, is_ours, trusted
+from worker.shell.pipeline.offsets import CommitMetadata, Committed, foreign, is_ours, trusted
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.service import committed, record_digest_at
 from worker.shell.runtime.logging import get_logger
@@ -487,12 +487,7 @@ def _refuse_offsets(settings: Settings, topics: Mapping[str, Topic], present: To
     """
     partitions = topics[settings.topic_documents].partitions
     commits = committed(settings, partitions)
-    log_id = present.topic_id.hex()
-    others = [
-        number
-        for number, commit in commits.items()
-        if commit.offset is not None and not is_ours(commit, log_id)
-    ]
+    others = foreign(commits, present.topic_id.hex())
     if others or all(commit.offset is None for commit in commits.values()):
         raise StopError(
             f"the offsets of group {settings.group} in partitions "

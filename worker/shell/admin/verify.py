@@ -25,6 +25,7 @@ from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.reader import TopicMessage, TopicReader
 from worker.shell.pipeline import service
+from worker.shell.pipeline.offsets import foreign
 from worker.shell.ports import InputMessage, LogEntry
 
 # If no message arrives for this long, reading ends with an error. A dead worker's transaction,
@@ -87,7 +88,7 @@ def verify(
             _log_entries(read_committed(settings, asked.log, on_progress)),
         ),
     )
-    return dataclasses.replace(report, held_up=asked.held_up)
+    return dataclasses.replace(report, held_up=asked.held_up, foreign_offsets=asked.foreign_offsets)
 
 
 class _Asked(NamedTuple):
@@ -99,6 +100,7 @@ class _Asked(NamedTuple):
     log: Ends
     documents: Ends
     held_up: Mapping[int, int]
+    foreign_offsets: Mapping[int, int]
 
 
 def _ask(
@@ -111,8 +113,9 @@ def _ask(
         StopError: the log does not start at offset 0.
     """
     source = topics[settings.topic_documents]
-    offsets = service.committed(settings, source.partitions)
-    committed = {number: offset for number, (offset, _) in offsets.items()}
+    commits = service.committed(settings, source.partitions)
+    committed = {number: commit.offset for number, commit in commits.items()}
+    others = foreign(commits, topics[settings.topic_fingerprints].topic_id.hex())
     answers = _ends(admin, topics[settings.topic_verdicts], topics[settings.topic_dead_letter])
     new = {} if settings.topic_new is None else _ends(admin, topics[settings.topic_new])
     log = admin.ends({settings.topic_fingerprints: 1})  # workers use partition 0 alone
@@ -126,7 +129,7 @@ def _ask(
     held_up: Mapping[int, int] = {}
     if read_documents:
         documents, held_up = admin.readable(source.name, source.partitions)
-    return _Asked(committed, answers, new, log, documents, held_up)
+    return _Asked(committed, answers, new, log, documents, held_up, others)
 
 
 def _ends(admin: Admin, *topics: Topic) -> Ends:

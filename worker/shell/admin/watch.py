@@ -34,7 +34,7 @@ from worker.shell.kafka.reader import (
     first_messages,
 )
 from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
-from worker.shell.pipeline.offsets import is_ours
+from worker.shell.pipeline.offsets import foreign
 from worker.shell.runtime.logging import get_logger, sentence
 
 _LOOK_S = 10.0  # how often a follower checks for added partitions
@@ -408,11 +408,7 @@ class GroupWatch:
             duplicates=self._duplicates,
             unix_ms=time.time_ns() // 1_000_000,
             held_up=held_up,
-            foreign_offsets={
-                number: commit.offset
-                for number, commit in committed.items()
-                if commit.offset is not None and not is_ours(commit, self._log_id)
-            },
+            foreign_offsets=foreign(committed, self._log_id),
         )
 
     def _stepped(self, partitions: dict[int, PartitionSample]) -> dict[int, PartitionSample]:

@@ -294,6 +294,15 @@ def trusted(committed: Committed, log_id: str) -> dict[int, int]:
     }
 
 
+def foreign(committed: Committed, log_id: str) -> dict[int, int]:
+    """Return the offsets that no worker has committed with this log, by partition."""
+    return {
+        number: commit.offset
+        for number, commit in committed.items()
+        if commit.offset is not None and not is_ours(commit, log_id)
+    }
+
+
 def check_founder(settings: Settings, log_author: str | None) -> None:
     """
     Refuse a log that another group has begun.
