@@ -265,6 +265,19 @@ def test_rows_of_a_stream_that_cannot_be_judged_are_told_again_when_they_are_man
     assert told == ["1 of 2", "10 of 11"]
 
 
+def test_a_stream_that_is_resumed_is_said_to_miss_what_was_judged_before(datasets: Any) -> None:
+    """By whole batches: those that had been judged are not read again."""
+    verdicts = Deduplicator(threads=1).verdicts_frame(stream(datasets, 1_500, []), id_column="id")
+    read = iter(verdicts)
+    for _ in range(1_200):
+        next(read)
+    state = verdicts.state_dict()
+    other = Deduplicator(threads=1).verdicts_frame(stream(datasets, 1_500, []), id_column="id")
+    other.load_state_dict(state)
+    with pytest.warns(UserWarning, match="rows 0 to 1,000 of this IterableDataset were not judged"):
+        assert len(list(other)) == 300
+
+
 def test_a_stream_that_is_read_in_a_forked_process_is_said_to_miss_copies(datasets: Any) -> None:
     """A loader with several processes gives each a part of the rows. A match keeps none of them."""
     found = Deduplicator(threads=1)

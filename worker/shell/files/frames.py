@@ -68,6 +68,10 @@ _FORKED = (
     "no copies of rows that other processes read, and what it judges is not known in the process "
     "that made it. Read them in one process, as with num_workers=0"
 )
+_SKIPPED = (
+    "rows {:,} to {:,} of this IterableDataset were not judged here, as it goes on behind them: "
+    "copies of them are found only if this Deduplicator was loaded with what it had then judged"
+)
 
 
 def rows_of(
@@ -454,6 +458,8 @@ def verdicts_of_stream(
                 "these verdicts have been read already: a second reading would judge each row "
                 "again, as a duplicate of itself. Keep them, as in Dataset.from_list(list(…))"
             )
+        if are_kept and numbers[0] > judged_rows:
+            warnings.warn(_SKIPPED.format(judged_rows, numbers[0]), stacklevel=2)
         judged_rows = numbers[-1] + 1
         documents = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
         table = list(zip(*map(values_of, unjudged.of(judge(documents))), strict=True))
