@@ -232,6 +232,41 @@ def test_a_folder_that_is_gone_costs_the_snapshot_only(tmp_path: Path) -> None:
     assert counted("neardup_snapshot_failures_total") == failures + 1
 
 
+def test_of_two_with_one_name_none_puts_the_others_file_in_place(tmp_path: Path) -> None:
+    """
+    A successor begins while its predecessor still writes. Under the predecessor's offset there would
+    be what the successor had written by then.
+    """
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def wait(_: Point) -> None:
+        begun.set()
+        assert goes_on.wait(60)
+
+    replica = applied(Replica(DEFINITION), 3)
+    older = capture(replica, LOG)
+    newer = capture(applied(replica, 2), LOG)
+    successor = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, reach=wait)
+    writer = threading.Thread(target=successor.write, args=(newer,))
+
+    def begin(_: Point) -> None:
+        if not writer.ident:
+            writer.start()
+            assert begun.wait(60)
+
+    predecessor = Checkpoint(tmp_path, DEFINITION, LOG, "one", 60, reach=begin)
+    assert not predecessor.write(older)
+    goes_on.set()
+    writer.join()
+    assert names(tmp_path) == [5]
+    [path] = snapshots(tmp_path)
+    assert path.read_bytes() == b"".join(newer.parts())
+    for left in ("one", "one.more"):  # of a process that was killed, and another worker's
+        (tmp_path / f".{left}.{'0' * 16}.tmp").write_bytes(b"half")
+    assert checkpoint(tmp_path).save(applied(replica, 1))
+    assert [path.name for path in tmp_path.glob(".*")] == [f".one.more.{'0' * 16}.tmp"]
+
+
 def test_a_slow_disk_holds_the_snapshot_and_nothing_else(tmp_path: Path) -> None:
     """
     Each part of it waits for the disk; meanwhile records are applied, no second one is begun, the

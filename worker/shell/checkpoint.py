@@ -1,7 +1,7 @@
 """
 Snapshots in a folder: written while the worker goes on, two kept, and read back at the next start.
 
-    write  .<owner>.tmp ──► fsync ──► rename to snapshot-<offset>.ndsnap ──► fsync the folder
+    write  .<owner>.<hex>.tmp ──► fsync ──► rename to snapshot-<offset>.ndsnap ──► fsync the folder
     read   newest ──► damaged? the one before ──► damaged? the log from its first record
 
 A restored replica refers to the mapped file for what finding an original does not need; the file
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import mmap
 import os
 import resource
@@ -33,6 +34,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -82,7 +84,7 @@ class Checkpoint:
     file of its own.
 
     Args:
-        owner: names the temporary file.
+        owner: names the temporary file; of two with one name, the second one's is written.
         interval_s: between two snapshots at least. None is written when nothing has been applied
             since; one of more than SMALL_BYTES waits for ROWS_MIN rows, at most INTERVALS_MAX times
             as long.
@@ -112,7 +114,9 @@ class Checkpoint:
         self._definition = definition
         self._base = base
         self._log = log
-        self._temporary = folder / f".{owner}.tmp"
+        # Of this process alone. One that is killed leaves it to the next with its owner.
+        self._temporary = folder / f".{owner}.{token_hex(8)}.tmp"
+        self._abandoned = f".{glob.escape(owner)}.{'[0-9a-f]' * 16}.tmp"
         self._interval_s = interval_s
         self._clock = clock
         self._due_s = clock() + interval_s
@@ -342,8 +346,9 @@ class Checkpoint:
         metrics.SNAPSHOT_TIME.set(at_s)
 
     def _write(self, snapshot: Snapshot, path: Path) -> None:
-        # A predecessor that still writes keeps its own file.
-        self._temporary.unlink(missing_ok=True)
+        # A predecessor that still writes finds its file gone: it puts nothing in place.
+        for left in self.folder.glob(self._abandoned):
+            left.unlink(missing_ok=True)
         with self._temporary.open("xb") as file:
             for part in snapshot.parts():
                 self._reach(Point.SNAPSHOT)
