@@ -27,8 +27,11 @@ from neardup import CrawlFiles, Deduplicator, Deletion
 from tests.cli.program import lines, run
 from tests.shell.local_engine import local_engine
 from tests.shell.test_archive import archive, told, verdicts
+from tests.shell.test_checkpoint import LOG
 from worker.errors import StopError
-from worker.log.record import Row, RowKind, Rows
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows
+from worker.log.replica import Replica
+from worker.log.snapshot import capture
 from worker.shell.archive import steps, tasks
 from worker.shell.files.inputs import Inputs, RowPlace
 from worker.shell.files.records import records_of
@@ -360,3 +363,14 @@ def test_what_a_pipe_had_is_not_read_a_second_time(tmp_path: Path) -> None:
     os.close(pipe)
     for again in (CrawlFiles([file]), CrawlFiles([os.devnull])):
         assert len([*again]) == len([*again])
+
+
+def test_what_is_added_to_a_workers_state_is_no_document_of_the_files_it_began_with(
+    tmp_path: Path,
+) -> None:
+    """A group may have begun with a state of files, where the first run is 0."""
+    replica = Replica(Deduplicator(threads=1).definition)
+    replica.read(replica.definition.declaration("one", FORMAT_VERSION), 7, 0)
+    path = tmp_path / "snapshot"
+    path.write_bytes(b"".join(capture(replica, LOG).parts()))
+    assert Deduplicator.load(path, threads=1).add(TEXTS[0]).doc_id.startswith("8.0.0-")

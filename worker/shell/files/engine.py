@@ -148,7 +148,8 @@ class FileEngine:
         covered = list(replica.coverage.get(_SOURCE, ()))
         # The number of the stream's next message.
         self.next_offset = covered[-1].stop if covered else 0
-        self._run = self.next_offset
+        # A worker's state has no run over files. But its log may have begun with the state of some.
+        self._run = self.next_offset or replica.next_offset
         self._inputs_begun = 0
         self._inputs = self.next_inputs()
 
