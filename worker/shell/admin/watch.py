@@ -22,7 +22,7 @@ import orjson
 
 from schemas.fields import TimestampError, parse_timestamp
 from worker.core.document import Verdict
-from worker.errors import DocumentError, NeardupError, RetryError
+from worker.errors import DocumentError, NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.admin.address import WorkerAddress
 from worker.shell.kafka.admin import Admin, Member, Topic
