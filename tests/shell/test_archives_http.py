@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.shell.test_archives import zstd
+from tests.shell.test_archives import brotli, zstd
 from worker.shell.files.archives.http import decoded_body, parse_response
 
 PAGE = b"<html><body><p>The boats were counted.\n\n<p>Twice.</body></html>"
@@ -191,3 +191,12 @@ def test_brotli_that_begins_like_gzip_is_brotli() -> None:
     )
     assert encoded.startswith(b"\x1f\x8b")
     assert body_of(HTML + b"Content-Encoding: br\r\n\r\n" + encoded) == page[:652]
+
+
+@pytest.mark.parametrize("named", ["gzip", "x-gzip", "zstd"])
+def test_brotli_is_undone_under_names_of_other_encodings(named: str) -> None:
+    """Its bytes are no text. What is text, in UTF-8 or not, was never encoded."""
+    headers = HTML + b"Content-Encoding: %s\r\n\r\n" % named.encode()
+    for page in (PAGE, b"The boats.", "Die Boote von Köln wurden gezählt".encode("latin1")):
+        assert body_of(headers + brotli(page)) == page
+        assert body_of(headers + page) == page

@@ -343,7 +343,7 @@ def _detected_codec(body: bytes) -> str:
     from resiliparse.parse.encoding import detect_encoding  # noqa: PLC0415
 
     is_iso_2022 = b"\x1b" in body and body.isascii()  # which is valid UTF-8 as well
-    if not is_iso_2022 and _is_utf_8(body):
+    if not is_iso_2022 and is_utf_8(body):
         return "utf-8"
     # Most of a page is markup in ASCII, its beginning and end above all.
     # A run is cut where the sample ends, and nowhere else: half a character is none of its charset.
@@ -358,7 +358,8 @@ def _detected_codec(body: bytes) -> str:
     return (_known_codec(label) if label else None) or "utf-8"
 
 
-def _is_utf_8(body: bytes) -> bool:
+def is_utf_8(body: bytes) -> bool:
+    """Return whether bytes are valid UTF-8."""
     try:
         body.decode()
     except UnicodeDecodeError:

@@ -33,6 +33,8 @@ from typing import Any, NamedTuple
 import zstandard
 from fastwarc.stream_io import BrotliReader
 
+from worker.core.charset import is_utf_8
+
 HEADERS_BYTES_MAX = 256 << 10  # as in Chrome
 HEADERS_MAX = 1_000  # servers send 10 to 50; Python's own client takes 100
 INTERIMS_MAX = 8  # before the response: servers send one
@@ -48,8 +50,10 @@ MEMBER_BYTES = 1_024
 # Bytes that are inflated at once: they become at most 4 MiB with deflate, and 16 MiB with zstd.
 _DEFLATE_PART_BYTES = 4 << 10
 _ZSTD_PART_BYTES = 512
+LENGTH = re.compile(r"[0-9]{1,18}")  # of a body or a record
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_MARKED = ("gzip", "x-gzip", "zstd")  # encodings that show themselves
 # As in Chrome, a few bytes may stand before it.
 _STATUS = re.compile(
     rb"[\s\xef\xbb\xbf]{0,4}HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?!\d)[^\n]*(?:\n|\Z)", re.IGNORECASE
@@ -188,7 +192,7 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
     body = response.body
     transfer = _codings(response, "transfer-encoding")
     if "chunked" in transfer:
-        body = _unchunked(body)
+        body, _ = _unchunked(body)
     encodings = _codings(response, "content-encoding")
     encodings += [name for name in transfer if name != "chunked"]
     if len(encodings) > CODINGS_MAX:
@@ -204,6 +208,19 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
     if len(body) > bytes_max:
         raise BodyTooLargeError
     return body
+
+
+def behind_body(response: Response) -> bytes:
+    r"""
+    Return what stands behind the end of a body, by its headers: its length, or its last chunk.
+
+    >>> behind_body(Response(200, {"content-length": "2"}, b"ab\r\nWARC/1.0"))
+    b'\r\nWARC/1.0'
+    """
+    if "chunked" in _codings(response, "transfer-encoding"):
+        return _unchunked(response.body)[1]
+    length = response.headers.get("content-length", "")
+    return response.body[int(length) :] if LENGTH.fullmatch(length) else b""
 
 
 def _codings(response: Response, header: str) -> list[str]:
@@ -233,9 +250,9 @@ class _Budget:
             raise BodyTooLargeError
 
 
-def _unchunked(body: bytes) -> bytes:
+def _unchunked(body: bytes) -> tuple[bytes, bytes]:
     """
-    Return a chunked body as one.
+    Return a chunked body as one, and what stands behind its last chunk.
 
     A body that does not begin with a chunk's size was never chunked. A missing end is forgiven.
     Where a chunk is not followed by the size of the next one, sizes are wrong, and the rest belongs
@@ -243,7 +260,7 @@ def _unchunked(body: bytes) -> bytes:
     """
     size = _CHUNK_SIZE.match(body)
     if size is None:
-        return body
+        return body, b""
     chunks_max = CHUNKS_FREE + len(body) // CHUNK_BYTES
     chunks: list[bytes] = []
     end = 0
@@ -260,8 +277,9 @@ def _unchunked(body: bytes) -> bytes:
             )
         chunks.append(body[start:end])
         size = _NEXT_CHUNK_SIZE.match(body, end)
-    chunks.append(body[end:].removeprefix(b"\r\n"))
-    return b"".join(chunks)
+    rest = body[end:]
+    chunks.append(rest.removeprefix(b"\r\n"))
+    return b"".join(chunks), rest
 
 
 def _behind_trailers(body: bytes, start: int) -> int:
@@ -278,29 +296,40 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
 
     A body that does not begin like the encoding, or is markup, was never encoded. Some servers name
     one encoding and send another: gzip and zstd are known by how they begin, under the names gzip,
-    x-gzip, deflate, br and zstd. "deflate" may be raw.
+    x-gzip, deflate, br and zstd. "deflate" may be raw. Brotli has no mark: under the names of gzip
+    and zstd, it is tried where the bytes are no text.
     """
     is_marked = body.startswith((_GZIP, _ZSTD))
-    if is_marked and encoding in ("gzip", "x-gzip", "deflate", "zstd"):
+    if is_marked and encoding in (*_MARKED, "deflate"):
         return _inflated_as_marked(body, budget)
-    if encoding not in ("deflate", "br") or not body:
-        return body  # identity, or an unknown name
+    is_other = encoding in _MARKED and not is_utf_8(body)
+    if not body or not (is_other or encoding in ("deflate", "br")):
+        return body  # identity, an unknown name, or never encoded
     try:
-        if encoding == "br":
-            data = bytes(BrotliReader(io.BytesIO(body)).read(budget.bytes_left + 1))
-            budget.take_bytes(len(data))
-            return data
-        is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
-        inflate = zlib.decompressobj if is_zlib else _raw_deflate
-        return _inflated(body, inflate, _DEFLATE_PART_BYTES, budget)
+        is_deflate = encoding == "deflate"
+        return _undeflated(body, budget) if is_deflate else _unbrotlied(body, budget)
     except (OSError, EOFError, ValueError) as error:
-        if body.lstrip().startswith(b"<"):
+        if is_other or body.lstrip().startswith(b"<"):
             return body
         if is_marked:  # brotli may begin like gzip, so it is tried before
             return _inflated_as_marked(body, budget)
         if encoding == "br":
             raise ValueError(f"content-encoding br: {error}") from error
         raise
+
+
+def _unbrotlied(body: bytes, budget: _Budget) -> bytes:
+    """Return what brotli has packed."""
+    data = bytes(BrotliReader(io.BytesIO(body)).read(budget.bytes_left + 1))
+    budget.take_bytes(len(data))
+    return data
+
+
+def _undeflated(body: bytes, budget: _Budget) -> bytes:
+    """Return what deflate has packed, in zlib's frame or raw."""
+    is_zlib = body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+    inflate = zlib.decompressobj if is_zlib else _raw_deflate
+    return _inflated(body, inflate, _DEFLATE_PART_BYTES, budget)
 
 
 def _inflated_as_marked(body: bytes, budget: _Budget) -> bytes:

@@ -36,8 +36,10 @@ from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
 from worker.shell.files.archives.budget import Budget, BudgetError
 from worker.shell.files.archives.http import (
     HEADERS_BYTES_MAX,
+    LENGTH,
     BodyTooLargeError,
     Response,
+    behind_body,
     decoded_body,
     parse_response,
 )
@@ -54,7 +56,7 @@ _ARC_START = re.compile(
 _TARGET_URI = re.compile(rb"^WARC-Target-URI:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 _ESCAPED = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile(rb"[\r\n]++")
-_LENGTH = re.compile(r"[0-9]{1,18}")
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
 _PAGE_TYPES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conversion)
 
@@ -63,7 +65,7 @@ class _NoPageError(Exception):
     """The record is not a page, by a rule. The text is the reason, in kebab-case."""
 
 
-class _CutShortError(ValueError):
+class _CutShortError(Exception):
     """A record has fewer bytes than it says."""
 
 
@@ -77,7 +79,7 @@ def _entry(file: str, offset: int, read: Callable[..., Capture], *record: Any) -
         return Record(file, offset, capture.doc_id.encode(), capture)
     except _NoPageError as rule:
         return Omission(file, offset, str(rule))
-    except (StopError, _CutShortError):
+    except StopError:
         raise
     except Exception as error:  # any error
         return Damage(file, offset, str(error) or type(error).__name__)
@@ -103,10 +105,26 @@ def _check_url(url: str) -> None:
         raise _NoPageError("not-a-page")
 
 
+def _check_end(response: Response) -> None:
+    """
+    Raise ValueError if another record begins where the body ends by its headers.
+
+    The record's length then reaches over the next one. Reading does not go on there: a server can
+    write any headers, so it could make a record of a part of its page.
+    """
+    behind = behind_body(response).lstrip(b"\r\n")
+    if _WARC_START.match(behind) or _ARC_START.match(behind):
+        raise ValueError(
+            f"its length reaches {len(behind):,} bytes too far, over the beginning of another "
+            "record: write the archive again"
+        )
+
+
 def _capture(
     url: str, fetched_at_ms: int, response: Response, content_type: str | None, body_max: int
 ) -> Capture:
     """Return the page in a response; a ValueError says how it is damaged."""
+    _check_end(response)
     if response.status is not None and not 200 <= response.status <= 299:
         raise _NoPageError(f"status-{response.status}")
     if not is_prose(content_type):
@@ -152,33 +170,47 @@ def read_warc(
                 segment.forget(last)
                 offset = segment.offset_of(last)
                 is_damaged = False
-                try:
-                    head = partial(segment.held, last, HEADERS_BYTES_MAX)
-                    found = _entry(
-                        file, offset, _capture_of_warc, record, head, body_max, default_ms
-                    )
-                except _CutShortError as error:
-                    if segment.problem is not None:  # which is reported separately
-                        continue
-                    found = Damage(file, offset, str(error))
+                head = partial(segment.held, last, HEADERS_BYTES_MAX)
+                found = _entry(file, offset, _capture_of_warc, record, head, body_max, default_ms)
+                _check_whole(record)
                 if whole and isinstance(found, Record):
                     found = found._replace(raw=_raw(segment, last, record.content_length))
                 is_damaged = isinstance(found, Damage)
                 yield found
         except (GeneratorExit, KeyboardInterrupt, SystemExit, StopError, BudgetError):
             raise
+        except _CutShortError as error:
+            if segment.problem is not None:  # which is reported separately
+                return
+            reason = str(error)
         except BaseException as error:  # a panic of the parser (Rust) is no Exception
             reason = str(error) or type(error).__name__
+            if last is not None:
+                reason = f"{reason} behind this record"
         else:
             return
         failed = start if last is None else last
         offset = segment.offset_of(failed)
         start = segment.go_to_next(_WARC_START, failed + 1)
         if not is_damaged and (segment.problem is None or start is not None):
-            yield Damage(file, offset, reason if last is None else f"{reason} behind this record")
+            yield Damage(file, offset, reason)
         else:
             budget.take_damaged()
         is_damaged = True
+
+
+def _check_whole(record: Any) -> None:
+    """
+    Raise _CutShortError if a record says that it has more bytes than there are.
+
+    Its file is cut, or its length is wrong: that of a request, too, reaches over pages behind it.
+    """
+    record.reader.consume()
+    have = record.reader.tell()
+    if have < record.content_length:
+        raise _CutShortError(
+            f"the record is cut short: {have:,} of {record.content_length:,} bytes"
+        )
 
 
 def _raw(segment: Segment, start: int, content_bytes: int) -> bytes:
@@ -198,6 +230,7 @@ def _capture_of_warc(
     headers = {name.lower(): value for name, value in lines}
     if not headers.get("warc-type"):
         raise ValueError("a record without WARC-Type")
+    length = _length(headers.get("content-length", ""), "Content-Length")
     if record.record_type not in _PAGE_TYPES:
         raise _NoPageError(str(record.record_type))
     url = headers.get("warc-target-uri") or ""
@@ -206,7 +239,7 @@ def _capture_of_warc(
         url = _text_of(written[1])
     url = url.strip().removeprefix("<").removesuffix(">")
     _check_url(url)
-    block = _block_of_warc(record, headers.get("content-length", ""), body_max)
+    block: bytes = record.reader.read(min(length, body_max + HEADERS_BYTES_MAX))
     content_type = headers.get("content-type")
     response = Response(None, {}, block)
     if record.record_type == WarcRecordType.response:
@@ -241,19 +274,9 @@ def _is_utf_8(block: bytes, content_type: str | None) -> bool:
     return True
 
 
-def _block_of_warc(record: Any, content_length: str, body_max: int) -> bytes:
-    """Read a record's content, of an overlong one the beginning."""
-    length = _length(content_length, "Content-Length")
-    wanted = min(length, body_max + HEADERS_BYTES_MAX)
-    block: bytes = record.reader.read(wanted)
-    if len(block) < wanted:
-        raise _CutShortError(f"the record is cut short: {len(block):,} of {length:,} bytes")
-    return block
-
-
 def _length(digits: str, name: str) -> int:
     """Return a length as it is written; a ValueError names it if it is none."""
-    if not _LENGTH.fullmatch(digits):
+    if not LENGTH.fullmatch(digits):
         raise ValueError(f"{name} is {digits[:20]!r}, not a number of at most 18 digits")
     return int(digits)
 
@@ -354,8 +377,10 @@ def _parse_line(line: str) -> tuple[str, str, str, int]:
         if len(parts[date]) >= 14 and parts[date].isdigit():
             url = " ".join(parts[: date - 1])
             content_type = "".join(parts[date + 1 : date + 2])
+            if not _SCHEME.match(url):
+                break
             return url, parts[date], content_type, length
-    raise ValueError(f"not a line of ARC fields, with a date of 14 digits: {line[:80]!r}")
+    raise ValueError(f"not a line of ARC, with a URL and a date of 14 digits: {line[:80]!r}")
 
 
 def _block_of_arc(segment: Segment, length: int, body_max: int) -> bytes:
@@ -382,7 +407,7 @@ def _is_whole(block: bytes) -> bool:
     """
     response = parse_response(block)
     length = response.headers.get("content-length", "")
-    return bool(_LENGTH.fullmatch(length)) and len(response.body) >= int(length)
+    return bool(LENGTH.fullmatch(length)) and len(response.body) >= int(length)
 
 
 def _capture_of_arc(  # the fields of its line, and what is asked
