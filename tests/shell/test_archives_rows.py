@@ -389,3 +389,25 @@ def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
         for parts in (pieces, iter([Piece(0, data, None)]))
     )
     assert found == whole
+
+
+def test_a_table_that_was_appended_to_another_brings_no_row_of_names(tmp_path: Path) -> None:
+    """Its first line, with its mark, is no document: it is counted as left out."""
+    first = b"\xef\xbb\xbfdoc_id,text\r\na,The river rose.\r\n"
+    second = first.replace(b"a,", b'"b",')
+    one, left_out, other = read(tmp_path, first + second, "a.csv")
+    assert isinstance(left_out, Omission) and left_out.reason == "names-of-columns"
+    assert (document(one).doc_id, document(other).doc_id) == ("a", "b")
+
+
+def test_a_page_of_parquet_that_was_changed_is_damage_if_its_writer_has_summed_it(
+    tmp_path: Path,
+) -> None:
+    """A bit that a disk has turned makes another text, which nobody could tell from its own."""
+    path = tmp_path / "rows.parquet"
+    table = pyarrow.table({"text": ["The river rose."]})
+    parquet.write_table(
+        table, path, write_page_checksum=True, compression="NONE", use_dictionary=False
+    )
+    [found] = read(tmp_path, path.read_bytes().replace(b"river rose", b"raven rose"), path.name)
+    assert isinstance(found, Damage) and "checksum" in found.reason

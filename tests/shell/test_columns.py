@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -296,6 +297,20 @@ def test_bytes_that_are_no_text_are_an_id_in_hexadecimal_digits() -> None:
     assert field_value("doc_id", b"\x01" * 12) == "01" * 12
     assert field_value("doc_id", b"\xff\x00") == "ff00"
     assert field_value("doc_id", "für".encode()) == "für"
+
+
+class Kind(str, Enum):  # noqa: UP042  # StrEnum shows its value
+    """A text that `str` shows as "Kind.NEWS"."""
+
+    NEWS = "The river rose."
+
+
+def test_a_text_is_its_value_whatever_its_class_shows() -> None:
+    """As a document, and as a field of one."""
+    for text in (Kind.NEWS, np.str_(Kind.NEWS.value)):
+        assert field_value("text", text) == field_value("doc_id", text) == Kind.NEWS.value
+    verdicts = Deduplicator(threads=1).add_many([Kind.NEWS, Kind.NEWS.value, {"text": Kind.NEWS}])
+    assert [verdict.stays for verdict in verdicts] == [True, False, False]
 
 
 @pytest.mark.parametrize("value", [7.5, float("inf"), 1e300, Decimal("7.5"), Decimal("1e5000")])

@@ -50,6 +50,7 @@ BEGINNINGS: dict[str, tuple[str, bytes, FileFormat | None]] = {
     "a format that is only written is never recognised": ("a.html", b"<html>", None),
     "the folder's name says nothing": ("a.csv/data", b"text", None),
     "a name of an archive is enough": ("a.WET.gz", b"damaged", WARC),
+    "a suffix that only begins a word is none": ("my.table.json", b"[1, 2]", JSON),
 }
 
 
@@ -135,3 +136,17 @@ def test_a_text_with_the_mark_of_a_tar_is_a_text(tmp_path: Path) -> None:
     path.write_bytes(data)
     [found] = entries(path)
     assert isinstance(found, Record)
+
+
+@pytest.mark.parametrize(
+    "name", ["a.jsonl.gz", "a.zst", "a.CSV.BZ2", "a.xz", "a.parquet", "a.wacz"]
+)
+def test_a_file_without_a_byte_was_cut_if_its_name_says_that_it_has_some(
+    tmp_path: Path, name: str
+) -> None:
+    """A compressed file has bytes even if it holds nothing. Lines of no document have none."""
+    for empty, data in ((name, b""), ("a.jsonl", b""), ("b.jsonl.gz", gzip.compress(b""))):
+        (tmp_path / empty).write_bytes(data)
+    [found] = entries(tmp_path / name)
+    assert isinstance(found, Damage) and found.ends_file and "so it was cut" in found.reason
+    assert not entries(tmp_path / "a.jsonl") and not entries(tmp_path / "b.jsonl.gz")

@@ -214,17 +214,27 @@ class DuckDBPyRelation:
     columns = ("doc_id", "text")
 
 
+class SparkFrame:
+    """What Spark has for a frame that other machines hold."""
+
+    columns = ("doc_id", "text")
+
+    def toPandas(self) -> None:  # noqa: N802  # as Spark calls it
+        """Would fetch it."""
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         (DuckDBPyRelation(), r"give its \.pl\(\) or \.df\(\)"),
+        (SparkFrame(), r"give its \.toPandas\(\)"),
         (dataset.dataset(pyarrow.table({"text": [ARTICLE]})), r"\.scanner\(\)\.to_reader\(\)"),
         (dataset.dataset(pyarrow.table({"text": [ARTICLE]})).scanner(), r"give its \.to_table\(\)"),
     ],
-    ids=["duckdb", "dataset", "scanner"],
+    ids=["duckdb", "spark", "dataset", "scanner"],
 )
 def test_what_a_frame_can_be_made_of_is_refused_with_what_to_call(given: Any, said: str) -> None:
-    """A query of DuckDB, and files or a scan of Arrow."""
+    """A query of DuckDB, a frame of Spark, and files or a scan of Arrow."""
     library = Deduplicator(threads=1)
     with pytest.raises(TypeError, match=said):
         library.verdicts_frame(given)

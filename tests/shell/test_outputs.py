@@ -479,6 +479,13 @@ def test_what_spark_puts_aside_in_a_folder_is_no_input(tmp_path: Path, name: str
         files_of([str(tmp_path)])
 
 
+def test_a_link_to_nothing_in_a_folder_is_called_so(tmp_path: Path) -> None:
+    """What it should have led to would be missing without a word."""
+    (tmp_path / "a.jsonl").symlink_to(tmp_path / "gone.jsonl")
+    with pytest.raises(StopError, match=r"a\.jsonl is a link that leads to no file"):
+        files_of([str(tmp_path)])
+
+
 def test_what_a_killed_command_has_left_unfinished_is_no_input(tmp_path: Path) -> None:
     """It is told of. A name that only ends in .part is that of an input."""
     whole, left, other = "clean.jsonl", "clean.jsonl.0123456789abcdef.part", "download.part"

@@ -34,11 +34,13 @@ from worker.shell.files.archives.rows import OPTION, ColumnNames, RowReader, See
 from worker.shell.files.digests import DigestedInput, FileDigest
 from worker.shell.files.formats import (
     ARCHIVES,
+    NO_BYTES,
     START_BYTES,
     UNKNOWN,
     FileFormat,
     InputFile,
     format_of_start,
+    is_never_empty,
 )
 from worker.shell.files.inputs import RowPlace
 from worker.shell.files.places import (
@@ -286,6 +288,8 @@ class CrawlFiles:
     ) -> Iterator[Entry]:
         begin = _start_of(unpacked)
         if begin is None:
+            if not budget.bytes_in and is_never_empty(file):
+                yield Damage(file, 0, NO_BYTES, ends_file=True)
             return
         start, unpacked = begin
         if is_packed(start):

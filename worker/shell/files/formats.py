@@ -12,6 +12,7 @@ bytes. If these bytes could begin any format, the name decides (`format_of_start
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -40,6 +41,12 @@ UNKNOWN = (
     "neither WARC nor WACZ, ARC, JSON Lines, JSON (an array), CSV, TSV (by their names) nor Parquet"
 )
 START_BYTES = 64  # a file's format is recognised by this many bytes
+# What is wrong with a file without a byte where `is_never_empty`.
+NO_BYTES = (
+    "it has no bytes, and a file of this name has some even if it holds nothing, so it was cut: "
+    "write or copy it again"
+)
+_PACKED = (".gz", ".zst", ".bz2", ".xz")
 _JSON_SPARE_BYTES = 1 << 20  # bytes of a line of JSON besides the body
 
 
@@ -219,7 +226,7 @@ WACZ = FileFormat(
 )
 HTML = FileFormat("HTML", (".html",))
 ARCHIVES = (ARC, WARC, WACZ)  # whose documents have no columns
-# In a name with two suffixes, the first wins. ".jsonl" holds ".json", so it comes before.
+# In a name with two suffixes, the first wins.
 FORMATS = (PARQUET, WACZ, CSV, TSV, JSON_LINES, JSON, ARC, WARC, HTML)
 
 
@@ -251,6 +258,17 @@ def format_of(name: str | Path) -> FileFormat | None:
         if plain.endswith(kind.suffixes):
             return kind
     return None
+
+
+def is_never_empty(name: str | Path) -> bool:
+    """
+    Return whether a file of this name has bytes even if it holds nothing: it is packed or binary.
+
+    >>> is_never_empty("a.jsonl.xz"), is_never_empty("a.parquet"), is_never_empty("a.jsonl")
+    (True, True, False)
+    """
+    kind = format_of(name)
+    return str(name).lower().endswith(_PACKED) or (kind is not None and kind.has_fixed_start)
 
 
 def are_pages_expected(names: Iterable[str | Path]) -> bool:
@@ -310,9 +328,19 @@ def format_of_start(file: str, data: bytes) -> FileFormat | None:
             return kind
     name = Path(file).name.lower()
     for kind in inputs:
-        if not kind.has_fixed_start and any(suffix in name for suffix in kind.suffixes):
+        if not kind.has_fixed_start and any(_is_in(suffix, name) for suffix in kind.suffixes):
             return kind
     for kind in inputs:
         if start.startswith(kind.hints):
             return kind
     return None
+
+
+def _is_in(suffix: str, name: str) -> bool:
+    """
+    Return whether a name has a suffix: also in its middle, but not as the beginning of a word.
+
+    >>> _is_in(".tab", "a.tab-1"), _is_in(".tab", "a.table.json"), _is_in(".json", "a.jsonl")
+    (True, False, False)
+    """
+    return re.search(rf"{re.escape(suffix)}(?![a-z])", name) is not None

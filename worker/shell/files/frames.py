@@ -299,7 +299,7 @@ def _refuse_unread(value: Any) -> None:
     Raise TypeError for a query or a set of files that has rows only when it is asked for them.
 
     A relation of DuckDB has columns, but none that can be iterated. A Dataset of Arrow and its
-    Scanner are no frames at all.
+    Scanner are no frames at all. A frame of Spark or Dask is somewhere else.
     """
     made_by = ""
     if type(value).__name__ == "DuckDBPyRelation":
@@ -307,6 +307,9 @@ def _refuse_unread(value: Any) -> None:
     elif _library_of(value) == "pyarrow" and hasattr(value, "to_table"):  # Dataset, Scanner
         reader = ".to_reader()" if hasattr(value, "to_reader") else ".scanner().to_reader()"
         made_by = f".to_table(), or its {reader} to judge it batch by batch"
+    elif hasattr(type(value), "columns"):  # of Spark, of Dask: on other machines, or not yet made
+        found = [name for name in ("toPandas", "compute") if hasattr(type(value), name)]
+        made_by = "".join(f".{name}()" for name in found)
     if made_by:
         raise TypeError(f"{type(value).__name__} is not a frame yet: give its {made_by}")
 

@@ -94,7 +94,7 @@ def _message_of(given: Any, number: int, rows: RowFields) -> Message:
         case DocumentMessage():
             fields = given.model_dump(exclude_none=True, mode="json")
         case str():
-            fields = {"text": str(given)}
+            fields = {"text": str.__str__(given)}  # that of an Enum shows its name
         case Mapping():
             fields = rows.of(given, number)
         case _:

@@ -578,10 +578,10 @@ def files_of(names: Iterable[str], tell: Callable[[str], None] = tell_nobody) ->
         elif path is not None:
             for file in files_here(name, path, tell):
                 if not file.is_file():  # opening a pipe would wait for a writer
-                    raise StopError(
-                        f"{shown_name(file)} is a pipe, a socket or a device: name it "
-                        "explicitly to read it"
-                    )
+                    reason = "is a pipe, a socket or a device: name it explicitly to read it"
+                    if not file.exists():
+                        reason = "is a link that leads to no file: mend or remove it"
+                    raise StopError(f"{shown_name(file)} {reason}")
                 files.append(str(file))
         elif "*" in name or name.endswith("/"):
             files += [remote.path for remote in find_remote(name, tell)]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from worker.errors import StopError
 from worker.shell.files.archives.budget import Budget
 from worker.shell.files.archives.inflate import pieces
-from worker.shell.files.formats import START_BYTES
+from worker.shell.files.formats import NO_BYTES, START_BYTES, is_never_empty
 from worker.shell.files.places import open_input, shown_name
 
 if TYPE_CHECKING:
@@ -71,12 +71,9 @@ class _UnpackedPieces(io.RawIOBase):
         return count
 
     def _check_end(self) -> None:
-        """Raise StopError for a file without a byte whose name says that it is compressed."""
-        if not self.budget.bytes_in and self._name.lower().endswith((".gz", ".zst")):
-            raise StopError(
-                f"{shown_name(self._name)} has no bytes, and a compressed file has some even if it "
-                f"holds nothing, so it was cut: {_REMEDY}"
-            )
+        """Raise StopError for a file without a byte whose name says that it has some."""
+        if not self.budget.bytes_in and is_never_empty(self._name):
+            raise StopError(f"cannot read {shown_name(self._name)}: {NO_BYTES}")
 
 
 class UnpackedInput(io.BufferedReader):

@@ -241,6 +241,8 @@ def field_value(field: str, value: Any, note: Callable[[str], None] = lambda _: 
     found = type_of(value)
     if found not in LEGAL[field]:
         raise TypeError(f"{field} is {shown(value)}: {_never(field, found)}")
+    if found == TEXT:  # of a subclass, which may show itself as another text, as an Enum does
+        value = str.__str__(value)
     if found == BYTES:
         value = _decoded(field, bytes(value))
     if field == "doc_id":

@@ -260,7 +260,7 @@ class CsvRows:
         except UnicodeDecodeError as error:
             reason = f"not {encoding.name} ({error.reason}): {ENCODING_REMEDY}"
             return Damage(self._file, 0, reason, line.number)
-        return _Text(line, text.removeprefix("\ufeff") if line.number == 1 else text)
+        return _Text(line, text.removeprefix("\ufeff"))  # also of a file that was appended
 
     def _row(self, first: _Text, stop: int) -> CsvRow:
         """Return the row that consists of the lines up to `stop`."""

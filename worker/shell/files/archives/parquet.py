@@ -85,7 +85,9 @@ def batches_of(
     try:
         budget.take_in(stream.seek(0, 2))
         stream.seek(0)
-        opened = parquet.ParquetFile(stream, buffer_size=_BUFFER_BYTES)
+        opened = parquet.ParquetFile(
+            stream, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
+        )
         for group in range(opened.metadata.num_row_groups):
             rows = _rows_at_once(stream, opened, group)
             for batch in opened.iter_batches(rows, [group]):

@@ -28,7 +28,7 @@ from schemas.document import BODIES
 from schemas.fields import TimestampError, parse_timestamp, whole_number
 from worker.core.document import DOC_ID_BYTES_MAX, derive_doc_id
 from worker.errors import DocumentError, StopError
-from worker.shell.files.archives import Damage, Entry, Head, Record, Unreadable
+from worker.shell.files.archives import Damage, Entry, Head, Omission, Record, Unreadable
 from worker.shell.files.archives.budget import COLUMNS_MAX, check_values
 from worker.shell.files.archives.columns import (
     BYTES,
@@ -337,6 +337,8 @@ class RowReader(NamedTuple):
                 continue
             if head is None:
                 head = self._head(values, row, lines.encoding)._replace(delimiter=rows.delimiter)
+            elif tuple(values) == head.columns:  # of a file that was appended
+                yield Omission(self.file, number, "names-of-columns")
             elif len(values) == len(head.columns):
                 found = self._of_row(values, row, head, number)
                 number += isinstance(found, Record)
