@@ -8,6 +8,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -497,6 +499,31 @@ def test_an_index_that_is_read_costs_no_copy_of_the_frame() -> None:
     assert found["doc_id"].to_list() == ["a", "b", "c"]
     assert np.shares_memory(found["other"].to_numpy(), frame["other"].to_numpy())
     assert list(frame.columns) == ["text", "other"]
+
+
+WITHOUT_PANDAS = """
+import sys
+sys.modules["pandas"] = type(sys)("pandas")  # what Arrow takes for none: it is too old
+sys.modules["pandas"].__version__ = "0.1"
+import pyarrow
+from worker.shell.files.archives.columns import field_value, plain
+for zone in (None, "UTC", "Asia/Kolkata"):
+    scalar = pyarrow.scalar(1714564800123456789, pyarrow.timestamp("ns", zone))
+    print(field_value("fetched_at", plain(scalar)))
+"""
+
+
+def test_a_time_with_nanoseconds_is_read_without_pandas() -> None:
+    """Arrow makes one of pandas of it, and where there is none an error."""
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_PANDAS],
+        check=True, capture_output=True, text=True,
+    ).stdout.split()  # fmt: skip
+    assert told == [
+        "2024-05-01T12:00:00.123456789Z",
+        "2024-05-01T12:00:00.123456789Z",
+        "2024-05-01T17:30:00.123456789+05:30",
+    ]
 
 
 def test_a_zone_with_seconds_is_read_exactly() -> None:

@@ -28,6 +28,7 @@ from worker.shell.files.archives.columns import (
     FLOAT,
     STRUCT,
     check_columns,
+    plain,
     shown,
     type_of,
     type_of_arrow,
@@ -39,7 +40,6 @@ from worker.shell.files.archives.rows import (
     ColumnNames,
     brought_url,
     line_of_csv,
-    plain,
 )
 from worker.shell.files.choice import ChoiceNotes
 from worker.shell.files.engine import Answer, line_of

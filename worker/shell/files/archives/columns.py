@@ -220,6 +220,22 @@ def _never(field: str, found: str) -> str:
 # ---- values
 
 
+def plain(value: Any) -> Any:
+    """
+    Return a value of Arrow as Python's own, and any other value as it is.
+
+    A time with nanoseconds, which Python's have not, is one of pandas, or text without pandas.
+    """
+    if not hasattr(value, "as_py"):
+        return value
+    try:
+        return value.as_py()
+    except ValueError:
+        if not str(getattr(value, "type", "")).startswith("timestamp[ns"):
+            raise
+        return str(value.cast("string")).replace(" ", "T")
+
+
 def field_value(field: str, value: Any, note: Callable[[str], None] = lambda _: None) -> str:
     """
     Return a value as the message of its document has it.

@@ -35,6 +35,7 @@ from worker.shell.files.archives.columns import (
     FIELDS,
     check_columns,
     field_value,
+    plain,
     type_of,
     type_of_arrow,
 )
@@ -648,20 +649,27 @@ def readable_score(value: Any) -> float | None:
         return None
 
 
-def _unreadable(batch: Any, names: Sequence[str], error: Exception) -> Unreadable:
-    """Return why a batch of one row cannot be read: the column, its value, and Python's reason."""
+def _of_one_row(batch: Any, names: Sequence[str], error: Exception) -> dict[str, Any] | Unreadable:
+    """
+    Return a row that is alone in its batch, value by value; or why it cannot be read: the column,
+    its value, and Python's reason.
+
+    Args:
+        error: what has ended the reading of all values at once.
+    """
     if len({*names}) < len(names):  # a name is not that of one column
         return Unreadable(UNREADABLE, str(error))
+    row: dict[str, Any] = {}
     for name in names:
         [scalar] = batch.column(name)
         try:
-            scalar.as_py()
+            row[name] = plain(scalar)
         except Exception as reason:
             value = ""
             with suppress(Exception):  # not every value has a text
                 value = f" is {scalar.cast('string').as_py()}"
             return Unreadable(UNREADABLE, f"{name}{value}: {reason}")
-    return Unreadable(UNREADABLE, str(error))
+    return row
 
 
 def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Unreadable]:
@@ -674,7 +682,7 @@ def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Unrea
         return list(batch.select(names).to_pylist())
     except Exception as error:
         if batch.num_rows == 1:
-            return [_unreadable(batch, names, error)]
+            return [_of_one_row(batch, names, error)]
     single = [_rows_of(batch.slice(index, 1), wanted) for index in range(batch.num_rows)]
     return list(itertools.chain.from_iterable(single))
 
@@ -747,11 +755,6 @@ def brought_url(url: str | None) -> str | None:
     ('https://example.org/', None)
     """
     return None if url is None or url.startswith(MADE_URL) else url
-
-
-def plain(value: Any) -> Any:
-    """Return a value of Arrow as Python's own."""
-    return value.as_py() if hasattr(value, "as_py") else value
 
 
 def is_missing(value: Any) -> bool:
