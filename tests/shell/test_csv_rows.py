@@ -202,6 +202,19 @@ def test_a_line_that_is_not_of_its_encoding_is_damage() -> None:
     assert "not utf-16-le" in found[0].reason  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_rows_with_a_hole_between_them_do_not_become_one(encoding: str, quote: str) -> None:
+    """A disk leaves NUL where nothing was written. A single one in a text is a part of it."""
+    first, second, *others = (f"{id_},{quote}The river\0 rose.{quote}\n" for id_ in "abcd")
+    hole = "\0" * len(first)
+    text = "".join(["doc_id,text\n", first[:9], hole, second[9:], *others])
+    found = read(text.encode(encoding), encoding)
+    assert [item.key for item in found if isinstance(item, Record)] == [b"c", b"d"]
+    [damage] = [item for item in found if isinstance(item, Damage)]
+    assert "NUL characters" in damage.reason and damage.line == 2
+
+
 def test_an_encoding_that_nobody_knows_is_refused() -> None:
     """By name, and codecs that are none of texts, too."""
     for name in ("latin-99", "hex"):

@@ -39,6 +39,7 @@ _FIELD_MORE = {  # a field with another one behind it
     delimiter: re.compile((_FIELD + ",").replace(",", delimiter)) for delimiter in DELIMITERS
 }
 _CLOSE = re.compile(r'[^"]*+(?:""[^"]*+)*+"')  # within a quoted field: up to its end
+_HOLE = "\0\0"  # a single one may be a character of a text
 _BLOCK_BYTES_MAX = 64 << 10
 _READ_ROWS = 1_000  # are given up together
 
@@ -259,6 +260,9 @@ class CsvRows:
             text = encoding.decode(line.data)
         except UnicodeDecodeError as error:
             reason = f"not {encoding.name} ({error.reason}): {ENCODING_REMEDY}"
+            return Damage(self._file, 0, reason, line.number)
+        if _HOLE in text:  # ends of lines may have been in it, so that rows would become one
+            reason = "NUL characters, as a disk or a copy leaves them in place of what is missing"
             return Damage(self._file, 0, reason, line.number)
         return _Text(line, text.removeprefix("\ufeff"))  # also of a file that was appended
 
