@@ -411,3 +411,27 @@ def test_a_page_of_parquet_that_was_changed_is_damage_if_its_writer_has_summed_i
     )
     [found] = read(tmp_path, path.read_bytes().replace(b"river rose", b"raven rose"), path.name)
     assert isinstance(found, Damage) and "checksum" in found.reason
+
+
+def test_an_index_of_parquet_that_arrow_doubts_ends_its_file_and_not_the_program(
+    tmp_path: Path,
+) -> None:
+    """Asked for such a column, Arrow would end the program: a column that must have values now."""
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"text": ["The river rose."]}), path)
+    optional = b"\x15\x0c\x25\x02"  # texts, of which some may be missing
+    data = path.read_bytes()
+    assert data.count(optional) == 1
+    [found] = read(tmp_path, data.replace(optional, b"\x15\x0c\x25\x00"), path.name)
+    assert isinstance(found, Damage) and found.ends_file
+
+
+def test_rows_of_parquet_that_are_missing_are_damage(tmp_path: Path) -> None:
+    """The index says how many there are, and Arrow reads what there is without a word."""
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"text": ["The river rose."] * 2_000}), path)
+    head, name, tail = path.read_bytes().partition(b"schema")
+    tail = tail.replace(b"\x16\xa0\x1f", b"\x16\xa2\x1f", 1)  # 2,000 in the index
+    *rows, damaged = read(tmp_path, head + name + tail, path.name)
+    assert len(rows) == 2_000
+    assert isinstance(damaged, Damage) and "2,000 rows, and its index says 2,001" in damaged.reason

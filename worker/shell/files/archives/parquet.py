@@ -20,13 +20,15 @@ Tried and rejected: to read texts as numbers of their dictionary, and to take th
 rows at a time. It needs no worst case, and took eight times as long for a table of ordinary texts.
 
 Arrow reserves what a page's header says and not what the index of the file says, so the headers are
-what is read here. They are structs of Thrift's compact protocol.
+what is read here. They are structs of Thrift's compact protocol, and so is the index, which says
+where the pages are. Arrow tells that, too, but an index that it doubts (a damaged one, or that of
+an encrypted column) ends the program there: the exception of C++ is not translated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +49,8 @@ _HEADER_BYTES = 1 << 10  # of a page, mostly
 _HEADER_BYTES_MAX = 16 << 20  # as in Arrow
 _LEVELS_MAX = 16
 _DICTIONARY_PAGE = 2
+_FIXED_LENGTH = 7  # the type of a column whose values have a length that the schema says
+_FOOTER_BYTES = 8  # behind the index: its length, and the magic number
 # Kinds of values in Thrift's compact protocol.
 _BOOLEANS = (1, 2)
 _BYTES_OF = {3: 1, 7: 8}  # a byte, a double
@@ -54,6 +58,14 @@ _WHOLE_NUMBERS = (4, 5, 6)
 _BINARY = 8
 _LISTS = (9, 10)  # and sets
 _STRUCT = 12
+_Fields: TypeAlias = dict[tuple[int, int], Any]  # of a struct, by their numbers and kinds
+# Fields of the index, of a row group, of a column chunk and its metadata; of the header of a page,
+# and of what it has for each type of page.
+_ROW_GROUPS, _CHUNKS, _METADATA, _ENCRYPTION = (4, 9), (1, 9), (3, _STRUCT), (8, _STRUCT)
+_TYPE, _VALUES, _BYTES, _DATA_AT, _DICTIONARY_AT = (1, 5), (5, 6), (7, 6), (9, 6), (11, 6)
+_PAGE_TYPE, _BYTES_OUT, _BYTES_IN, _PAGE_VALUES = (1, 5), (2, 5), (3, 5), (1, 5)
+_OF_PAGE_TYPE = {0: (5, _STRUCT), _DICTIONARY_PAGE: (7, _STRUCT), 3: (8, _STRUCT)}
+_TOO_DEEP = "an index, or the header of a page, is nested too deep"
 
 
 def parquet_module() -> Any:
@@ -88,8 +100,9 @@ def batches_of(
         opened = parquet.ParquetFile(
             stream, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
         )
+        groups = _index(stream).get(_ROW_GROUPS, [])
         for group in range(opened.metadata.num_row_groups):
-            rows = _rows_at_once(stream, opened, group)
+            rows = _rows_at_once(stream, opened, group, groups[group][_CHUNKS])
             for batch in opened.iter_batches(rows, [group]):
                 for part, part_bytes in _parts(batch):
                     reason = budget.take_out(part_bytes)
@@ -99,6 +112,8 @@ def batches_of(
                     yield part
                     done += part.num_rows
                     on_rows(done, opened.metadata.num_rows)
+        if done != opened.metadata.num_rows:
+            on_damage(f"it has {done:,} rows, and its index says {opened.metadata.num_rows:,}")
     except StopError:
         raise
     except Exception as error:  # Arrow's own errors, and those of what its metadata claims
@@ -176,38 +191,70 @@ class _Page(NamedTuple):
     header_bytes: int
 
 
-def _rows_at_once(stream: BinaryIO, opened: Any, number: int) -> int:
+class _Chunk(NamedTuple):
+    """The pages of a column in a row group: type and number of their values, and their place."""
+
+    kind: int
+    values: int
+    begin: int
+    end: int
+
+
+def _index(stream: BinaryIO) -> _Fields:
+    """Return the index of a file that Arrow has opened."""
+    stream.seek(-_FOOTER_BYTES, 2)
+    index_bytes = int.from_bytes(stream.read(4), "little")
+    stream.seek(-_FOOTER_BYTES - index_bytes, 2)
+    return _struct(stream.read(index_bytes), 0, _LEVELS_MAX)[0]
+
+
+def _chunk_of(column: _Fields, name: str) -> _Chunk:
+    """Return a column chunk as the index has it. ValueError: the index does not say where it is."""
+    metadata = column.get(_METADATA, {})
+    numbers = (_TYPE, _VALUES, _BYTES, _DATA_AT, _DICTIONARY_AT)
+    kind, values, size, data_at, dictionary_at = (metadata.get(field, 0) for field in numbers)
+    if _ENCRYPTION in column or _DATA_AT not in metadata or min(values, size, data_at) < 0:
+        raise ValueError(f"column {name!r} is encrypted or damaged: write it without encryption")
+    begin = dictionary_at if 0 < dictionary_at < data_at else data_at
+    return _Chunk(kind, values, begin, begin + size)
+
+
+def _rows_at_once(stream: BinaryIO, opened: Any, number: int, chunks: Sequence[_Fields]) -> int:
     """
     Return how many rows of a row group have at most ROWS_BYTES_MAX in its densest pages, and at
     most DICTIONARY_ROWS_BYTES_MAX if each had the whole dictionary.
 
+    Args:
+        number: the number of the row group.
+        chunks: its columns, as the index has them.
     Raises:
         ValueError: a page is beyond the budget, or has no header.
     """
-    group = opened.metadata.row_group(number)
     # A nested column has points in its path, and its texts may be repeated in other ways.
     categories = {
         field.name
         for field in opened.schema_arrow
         if _has_categories(field.type) and "." not in field.name
     }
+    group_rows = max(opened.metadata.row_group(number).num_rows, 1)
     row_bytes = 1.0
     dictionary_bytes = 1.0
-    for index in range(group.num_columns):
-        column = group.column(index)
-        if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+    for index, column in zip(range(opened.metadata.num_columns), chunks, strict=True):
+        name = opened.schema.column(index).path
+        chunk = _chunk_of(column, name)
+        if chunk.kind == _FIXED_LENGTH:
             row_bytes += opened.schema.column(index).length
-        values_per_row = column.num_values / max(group.num_rows, 1)
+        values_per_row = chunk.values / group_rows
         densest = 0.0
-        for page in _pages(stream, column):
+        for page in _pages(stream, chunk):
             bytes_max = min(PAGE_BYTES_MAX, PAGE_FREE_BYTES + OUT_PER_BYTE * page.bytes_in)
             if page.bytes_out > bytes_max:
                 raise ValueError(
-                    f"a page of column {column.path_in_schema!r} has {page.bytes_out:,} bytes, at "
+                    f"a page of column {name!r} has {page.bytes_out:,} bytes, at "
                     f"most {bytes_max:,} are read of {page.bytes_in:,}: "
                     "write the file again with smaller pages"
                 )
-            if page.is_dictionary and column.path_in_schema not in categories:
+            if page.is_dictionary and name not in categories:
                 dictionary_bytes += page.bytes_out * values_per_row
             elif not page.is_dictionary:
                 densest = max(densest, page.bytes_out / max(page.values, 1))
@@ -218,14 +265,11 @@ def _rows_at_once(stream: BinaryIO, opened: Any, number: int) -> int:
     return max(int(rows), 1)
 
 
-def _pages(stream: BinaryIO, column: Any) -> Iterator[_Page]:
+def _pages(stream: BinaryIO, chunk: _Chunk) -> Iterator[_Page]:
     """Yield the pages of a column chunk, without their content."""
-    at = column.data_page_offset
-    if column.has_dictionary_page and 0 < (column.dictionary_page_offset or 0) < at:
-        at = column.dictionary_page_offset
-    end = at + column.total_compressed_size
+    at = chunk.begin
     values = 0
-    while at < end and values < column.num_values:
+    while at < chunk.end and values < chunk.values:
         page = _page_at(stream, at)
         yield page
         if not page.is_dictionary:
@@ -250,24 +294,23 @@ def _page_at(stream: BinaryIO, at: int) -> _Page:
 def _parsed(data: bytes) -> _Page:
     """Parse the header of a page. Raises IndexError if it is cut short."""
     fields, end = _struct(data, 0, _LEVELS_MAX)
-    # Of a data page, a dictionary, or a data page of version 2.
-    inner = fields.get(5) or fields.get(7) or fields.get(8) or {}
-    numbers = [fields.get(1, 0), fields.get(2, 0), fields.get(3, 0)]
-    numbers.append(inner.get(1, 0) if isinstance(inner, dict) else 0)
-    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+    kind = fields.get(_PAGE_TYPE, 0)
+    inner = fields.get(_OF_PAGE_TYPE.get(kind, (0, 0)), {})
+    numbers = fields.get(_BYTES_OUT, 0), fields.get(_BYTES_IN, 0), inner.get(_PAGE_VALUES, 0)
+    if min(numbers) < 0:
         raise ValueError("the header of a page has numbers that cannot be")
-    kind, bytes_out, bytes_in, values = numbers
-    return _Page(kind == _DICTIONARY_PAGE, bytes_out, bytes_in, values, end)
+    return _Page(kind == _DICTIONARY_PAGE, *numbers, end)
 
 
-def _struct(data: bytes, at: int, levels: int) -> tuple[dict[int, Any], int]:
+def _struct(data: bytes, at: int, levels: int) -> tuple[_Fields, int]:
     """
-    Return the whole numbers and the structs of a struct, by the numbers of their fields, and where
-    it ends.
+    Return the whole numbers, the structs and the lists of structs of a struct, and where it ends.
+
+    Arrow passes over a field that has another kind than its own, so the kind is a part of its name.
     """
     if not levels:
-        raise ValueError("the header of a page is nested too deep")
-    fields: dict[int, Any] = {}
+        raise ValueError(_TOO_DEEP)
+    fields: _Fields = {}
     number = 0
     while data[at] != 0:
         kind = data[at] & 15
@@ -278,9 +321,11 @@ def _struct(data: bytes, at: int, levels: int) -> tuple[dict[int, Any], int]:
         else:
             number, at = _signed_at(data, at)
         if kind in _WHOLE_NUMBERS:
-            fields[number], at = _signed_at(data, at)
+            fields[number, kind], at = _signed_at(data, at)
         elif kind == _STRUCT:
-            fields[number], at = _struct(data, at, levels - 1)
+            fields[number, kind], at = _struct(data, at, levels - 1)
+        elif kind in _LISTS:
+            fields[number, kind], at = _structs(data, at, levels - 1)
         else:
             at = _skip(data, at, kind, levels)
     return fields, at + 1
@@ -300,18 +345,18 @@ def _skip(data: bytes, at: int, kind: int, levels: int) -> int:
     elif kind == _STRUCT:
         end = _struct(data, at, levels - 1)[1]
     elif kind in _LISTS:
-        end = _skip_list(data, at, levels - 1)
+        end = _structs(data, at, levels - 1)[1]
     else:
-        raise ValueError(f"the header of a page has a field of kind {kind}")
+        raise ValueError(f"an index, or the header of a page, has a field of kind {kind}")
     if end > len(data):
         raise IndexError
     return end
 
 
-def _skip_list(data: bytes, at: int, levels: int) -> int:
-    """Return where a list ends."""
+def _structs(data: bytes, at: int, levels: int) -> tuple[list[_Fields], int]:
+    """Return the structs of a list, which may have other elements in place of them, and its end."""
     if not levels:
-        raise ValueError("the header of a page is nested too deep")
+        raise ValueError(_TOO_DEEP)
     size = data[at] >> 4
     kind = data[at] & 15
     at += 1
@@ -319,9 +364,14 @@ def _skip_list(data: bytes, at: int, levels: int) -> int:
         size, at = _varint(data, at)
     if size > len(data) - at:  # each element has a byte or more
         raise IndexError
+    structs: list[_Fields] = []
     for _ in range(size):
-        at = at + 1 if kind in _BOOLEANS else _skip(data, at, kind, levels)
-    return at
+        if kind == _STRUCT:
+            fields, at = _struct(data, at, levels - 1)
+            structs.append(fields)
+        else:
+            at = at + 1 if kind in _BOOLEANS else _skip(data, at, kind, levels)
+    return structs, at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
