@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from neardup import Deduplicator
 
 from tests.cli.program import ARTICLE, OTHER, lines, run
-from worker.shell.files.archives.rows import plain
+from worker.shell.files.archives.columns import plain
 
 PREFERRED = ("first", "longest", "newest", "shortest-url", "highest:quality")
 POOL = [
