@@ -284,6 +284,26 @@ def test_an_archive_in_a_zip_that_is_not_read_is_damage(tmp_path: Path, name: st
     assert unread.file == f"{path}/{name}" and "unpack it, and name the file" in unread.reason
 
 
+@pytest.mark.parametrize("lost", ["its entry", "its name"])
+def test_an_archive_that_the_index_of_a_zip_has_lost_is_damage(tmp_path: Path, lost: str) -> None:
+    """The index says how many members there are, and no name has a NUL."""
+    named = ("archive/a.warc", "archive/b.warc")
+    path = wacz(tmp_path / "a.wacz", *((name, b"".join(RECORDS)) for name in named))
+    data = path.read_bytes()
+    at = data.rindex(b"PK\1\2")  # the entry of the second one
+    (size,) = struct.unpack_from("<L", data, len(data) - 22 + 12)
+    entry, end = data[at:-22], data[-22:]
+    if lost == "its entry":
+        shorter = struct.pack("<L", size - len(entry))
+        entry, end = b"", end.replace(struct.pack("<L", size), shorter)
+    path.write_bytes(data[:at] + entry.replace(b"hive/b.warc", bytes(11)) + end)
+    found = entries(path)
+    assert urls(found) == list("012345")
+    [damaged] = damage(found)
+    said = "1 members, and says that it has 2" if lost == "its entry" else "it is not read"
+    assert said in damaged.reason
+
+
 def zip_of(name: str, data: bytes, method: int = zipfile.ZIP_STORED) -> bytes:
     """A zip with one member."""
     out = io.BytesIO()

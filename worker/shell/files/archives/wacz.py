@@ -34,6 +34,7 @@ _END_BYTES = 22
 _END_64_BYTES = 56
 _LOCATOR_64_BYTES = 20
 _COMMENT_BYTES_MAX = 1 << 16
+_COUNT_UNKNOWN = 0xFFFF  # of members: too many for the field
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 
@@ -108,7 +109,7 @@ def members(
         on_read: is called with the bytes of all archives that have been read, and their total.
     """
     try:
-        index_bytes = _index_bytes(stream)
+        index_bytes, count = _index_of(stream)
         if index_bytes > _INDEX_BYTES_MAX:
             reason = f"its index has {index_bytes:,} bytes, at most {_INDEX_BYTES_MAX:,} are read"
             yield ZipProblem("", 0, reason)
@@ -123,6 +124,9 @@ def members(
         return
     with opened:
         infos = opened.infolist()
+        if len(infos) < count != _COUNT_UNKNOWN:
+            reason = f"its index has {len(infos):,} members, and says that it has {count:,}"
+            yield ZipProblem("", 0, reason)
         packed_bytes = sum(info.compress_size for info in infos)
         if packed_bytes > size:
             reason = f"its members are said to have {packed_bytes:,} bytes, and it has {size:,}"
@@ -134,7 +138,7 @@ def members(
             reason = f"a zip without a file that ends in {ends}: unpack it, and name what is in it"
             yield ZipProblem("", 0, reason)
         for info in infos:
-            if _is_unread(info.filename):
+            if _is_unread(info.filename) or "\0" in info.orig_filename:  # a name that was damaged
                 reason = (
                     f"it is not read, because it ends in none of {', '.join(_NAMES)}: unpack it, "
                     "and name the file"
@@ -174,9 +178,9 @@ def _refusal(info: zipfile.ZipInfo) -> str:
     return ""
 
 
-def _index_bytes(stream: BinaryIO) -> int:
+def _index_of(stream: BinaryIO) -> tuple[int, int]:
     """
-    Return how long the index of a zip says that it is.
+    Return how long the index of a zip says that it is, and how many members it says that it has.
 
     Raises:
         ValueError: it has no end with an index.
@@ -187,8 +191,8 @@ def _index_bytes(stream: BinaryIO) -> int:
     at = tail.rfind(_END)
     if at < 0 or len(tail) - at < _END_BYTES:
         raise ValueError("it has no index at its end")
-    (length,) = struct.unpack_from("<L", tail, at + 12)
+    count, length = struct.unpack_from("<HL", tail, at + 10)
     at_64 = at - _LOCATOR_64_BYTES - _END_64_BYTES  # where the library looks, too
     if at_64 >= 0 and tail.startswith(_END_64, at_64):  # of a zip of more than 4 GiB
-        (length,) = struct.unpack_from("<Q", tail, at_64 + 40)
-    return int(length)
+        count, length = struct.unpack_from("<QQ", tail, at_64 + 32)
+    return int(length), int(count)
