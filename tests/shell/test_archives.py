@@ -599,6 +599,18 @@ def test_lines_of_arc_are_read_by_what_is_in_them(
     assert urls(found) == [url.rpartition("/")[2], "b"] and not damage(found)
 
 
+@pytest.mark.parametrize("url", ["example.org/1", "//example.org/1", "h\0\0\0", "/1"])
+def test_a_url_without_a_scheme_is_damage(tmp_path: Path, url: str) -> None:
+    """It is the rest of one, or of a line of ARC. Crawlers' own records have schemes of their own."""
+    warc = record("response", url, "application/http", b"HTTP/1.1 200 OK\r\n\r\n" + PAGE)
+    own = record("resource", "metadata:log", "text/plain", b"The crawl has ended.")
+    for found in (
+        read(tmp_path, own + warc + warc_record(2)),
+        read(tmp_path, arc_record("dns:a") + arc_record(url) + arc_record("http://a/2"), "a.arc"),
+    ):
+        assert [type(item) for item in found] == [Omission, Damage, Record]
+
+
 @pytest.mark.parametrize("is_chunked", [False, True])
 @pytest.mark.parametrize("kind", ["warc", "arc"])
 def test_a_length_that_reaches_over_the_next_record_is_damage(

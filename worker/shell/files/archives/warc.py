@@ -101,6 +101,8 @@ def _check_url(url: str) -> None:
     """Archives hold DNS answers and crawlers' own logs too."""
     if not url:
         raise ValueError("a record without a URL")
+    if not _SCHEME.match(url):
+        raise ValueError(f"its URL is {url[:80]!r}, without a scheme such as https:")
     if url.partition(":")[0].lower() not in _PAGE_SCHEMES:
         raise _NoPageError("not-a-page")
 
