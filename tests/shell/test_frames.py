@@ -242,6 +242,19 @@ def test_what_a_frame_can_be_made_of_is_refused_with_what_to_call(given: Any, sa
         library.add_many(given)
 
 
+# A frame as GeoPandas and programs make their own.
+OwnFrame: Any = type("OwnFrame", (pandas.DataFrame,), {"__module__": __name__})
+
+
+def test_a_subclass_of_a_frame_is_a_frame() -> None:
+    """Its rows are judged, and its columns are looked at before the first one."""
+    library = Deduplicator(threads=1)
+    verdicts = library.verdicts_frame(OwnFrame({"text": [ARTICLE, ARTICLE]}))
+    assert isinstance(verdicts, pandas.DataFrame) and verdicts["stays"].to_list() == [True, False]
+    with pytest.raises(TypeError, match="the column 'text' has the type bool"):
+        library.add_many(OwnFrame({"text": [True]}))
+
+
 def test_several_splits_are_no_frame(datasets: Any) -> None:
     """The error names them, and how to give one."""
     splits = datasets.DatasetDict({"train": datasets.Dataset.from_dict(COLUMNS)})

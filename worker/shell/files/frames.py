@@ -59,6 +59,7 @@ COLUMNS: dict[str, type] = {
 }
 # Of a frame that has been judged as a whole.
 CHOSEN = COLUMNS | {"cluster": str, "cluster_size": int}
+_LIBRARIES = ("pandas", "polars", "pyarrow", "datasets")
 ID = "id"  # the column that names the rows of most corpora, taken where nothing else does
 NO_NAMES = ColumnNames()
 _ROWS = 10_000  # rows of a batch of Arrow
@@ -343,8 +344,13 @@ def _wanted(names: list[Any], columns: ColumnNames, score_column: str | None) ->
 
 
 def _library_of(value: Any) -> str:
-    """Return the library that a value's class is of; it need not be imported for that."""
-    return type(value).__module__.partition(".")[0]
+    """
+    Return the library that a value's class or one of its bases is of; "" if it is none of frames.
+
+    The library need not be imported for that. GeoPandas and programs have subclasses of frames.
+    """
+    modules = (kind.__module__.partition(".")[0] for kind in type(value).__mro__)
+    return next((module for module in modules if module in _LIBRARIES), "")
 
 
 class Unjudged:

@@ -40,7 +40,7 @@ def documents_of(
         return iter(documents)
     rows = rows_of(documents, columns, score_column)
     if documents is None or isinstance(
-        documents, str | bytes | Mapping | Document | Deletion | Record
+        documents, str | bytes | bytearray | memoryview | Mapping | Document | Deletion | Record
     ):
         raise TypeError(
             f"wanted an iterable of documents, got {shown(documents)}: "
