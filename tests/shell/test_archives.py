@@ -436,6 +436,23 @@ def test_a_warc_that_is_cut_within_any_record_says_so(tmp_path: Path) -> None:
         assert urls(found) == ["0", "1"][: sum(end - 4 <= size for end in (ends[0], ends[2]))]
 
 
+@pytest.mark.parametrize("filler", [b"", bytes(300)], ids=["nothing", "NUL"])
+def test_two_records_whose_headers_have_become_one_are_damage(
+    tmp_path: Path, filler: bytes
+) -> None:
+    """Lost blocks of a disk are left out of a copy, or are NUL in it. A page may have been there."""
+    records = [
+        warc_record(number).replace(
+            b"WARC-Target", b"WARC-Record-ID: <urn:uuid:%d>\r\nWARC-Target" % number
+        )
+        for number in range(3)
+    ]
+    begin = records[0].index(b"WARC-Payload")
+    rest = records[1][len(b"WARC/1.0\r\nWARC-Ty") :]
+    found = read(tmp_path, records[0][:begin] + filler + rest + records[2])
+    assert urls(found) == ["2"] and len(damage(found)) == 1
+
+
 @pytest.mark.parametrize("length", [10**6, 10**17, 2**64 - 1])
 @pytest.mark.parametrize("kind", ["response", "request"])
 def test_a_length_beyond_the_file_costs_its_record(tmp_path: Path, kind: str, length: int) -> None:

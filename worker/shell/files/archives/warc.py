@@ -229,6 +229,9 @@ def _capture_of_warc(
     lines = record.headers.to_tuples()
     if any("\n" in value for _, value in lines):  # this value holds the lines behind it, too
         raise ValueError("a line of its header ends with LF alone: end each with CR LF")
+    names = [name.lower() for name, _ in lines]
+    if any("\0" in value for _, value in lines) or names.count("warc-record-id") > 1:
+        raise ValueError("its header is that of two records, or has a hole: bytes between are lost")
     headers = {name.lower(): value for name, value in lines}
     if not headers.get("warc-type"):
         raise ValueError("a record without WARC-Type")
