@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import zstandard
 from fastwarc.stream_io import BrotliReader
 
-from worker.core.charset import is_utf_8
+from worker.core.charset import has_controls, is_utf_8
 
 HEADERS_BYTES_MAX = 256 << 10  # as in Chrome
 HEADERS_MAX = 1_000  # servers send 10 to 50; Python's own client takes 100
@@ -50,6 +50,7 @@ MEMBER_BYTES = 1_024
 # Bytes that are inflated at once: they become at most 4 MiB with deflate, and 16 MiB with zstd.
 _DEFLATE_PART_BYTES = 4 << 10
 _ZSTD_PART_BYTES = 512
+_BROTLI_PER_BYTE = 100  # that become of a byte of what may be brotli; text makes 3 to 30
 LENGTH = re.compile(r"[0-9]{1,18}")  # of a body or a record
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -296,20 +297,20 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
 
     A body that does not begin like the encoding, or is markup, was never encoded. Some servers name
     one encoding and send another: gzip and zstd are known by how they begin, under the names gzip,
-    x-gzip, deflate, br and zstd. "deflate" may be raw. Brotli has no mark: under the names of gzip
-    and zstd, it is tried where the bytes are no text.
+    x-gzip, deflate, br and zstd. "deflate" may be raw.
     """
     is_marked = body.startswith((_GZIP, _ZSTD))
     if is_marked and encoding in (*_MARKED, "deflate"):
         return _inflated_as_marked(body, budget)
-    is_other = encoding in _MARKED and not is_utf_8(body)
-    if not body or not (is_other or encoding in ("deflate", "br")):
-        return body  # identity, an unknown name, or never encoded
+    if encoding in _MARKED:
+        return _perhaps_unbrotlied(body, budget)
+    if encoding not in ("deflate", "br") or not body:
+        return body  # identity, or an unknown name
     try:
         is_deflate = encoding == "deflate"
         return _undeflated(body, budget) if is_deflate else _unbrotlied(body, budget)
     except (OSError, EOFError, ValueError) as error:
-        if is_other or body.lstrip().startswith(b"<"):
+        if body.lstrip().startswith(b"<"):
             return body
         if is_marked:  # brotli may begin like gzip, so it is tried before
             return _inflated_as_marked(body, budget)
@@ -321,6 +322,26 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
 def _unbrotlied(body: bytes, budget: _Budget) -> bytes:
     """Return what brotli has packed."""
     data = bytes(BrotliReader(io.BytesIO(body)).read(budget.bytes_left + 1))
+    budget.take_bytes(len(data))
+    return data
+
+
+def _perhaps_unbrotlied(body: bytes, budget: _Budget) -> bytes:
+    """
+    Return a body that was called gzip or zstd and is neither: perhaps it is brotli.
+
+    Brotli has no mark, and a text may be brotli by chance: of "; and more" the first byte is all
+    that there is. So the body must be no UTF-8, and become a text that is not much shorter.
+    """
+    if is_utf_8(body):
+        return body
+    bytes_max = min(budget.bytes_left, _BROTLI_PER_BYTE * len(body))
+    try:
+        data = _unbrotlied(body, _Budget(bytes_max, members_left=0))
+    except (OSError, EOFError, ValueError, BodyTooLargeError):
+        return body
+    if 2 * len(data) <= len(body) or has_controls(data):
+        return body
     budget.take_bytes(len(data))
     return data
 
