@@ -207,3 +207,12 @@ def test_brotli_is_undone_under_names_of_other_encodings(named: str) -> None:
         for encoding in ("utf-8", "latin1", "utf-16-le"):
             page = text.encode(encoding)
             assert body_of(headers + page) == page
+
+
+def test_a_text_that_is_called_brotli_does_not_become_nothing() -> None:
+    """Of some characters, the first byte is a whole stream. An empty page stays one."""
+    headers = HTML + b"Content-Encoding: br\r\n\r\n"
+    for first in "3579;=?":
+        with pytest.raises(ValueError, match="it is not brotli"):
+            body_of(headers + f"{first} boats were counted.".encode())
+    assert body_of(headers + brotli(b"")) == b""

@@ -50,6 +50,7 @@ MEMBER_BYTES = 1_024
 # Bytes that are inflated at once: they become at most 4 MiB with deflate, and 16 MiB with zstd.
 _DEFLATE_PART_BYTES = 4 << 10
 _ZSTD_PART_BYTES = 512
+_BROTLI_EMPTY_BYTES_MAX = 4
 _BROTLI_PER_BYTE = 100  # that become of a byte of what may be brotli; text makes 3 to 30
 LENGTH = re.compile(r"[0-9]{1,18}")  # of a body or a record
 _GZIP = b"\x1f\x8b"
@@ -320,18 +321,23 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
 
 
 def _unbrotlied(body: bytes, budget: _Budget) -> bytes:
-    """Return what brotli has packed."""
+    """
+    Return what brotli has packed.
+
+    Brotli has no mark, and its reader stops where the first stream ends: of "; and more", that is
+    the first byte. So a body that becomes much shorter is none. A stream of nothing has few bytes.
+    """
     data = bytes(BrotliReader(io.BytesIO(body)).read(budget.bytes_left + 1))
+    if len(body) > _BROTLI_EMPTY_BYTES_MAX and 2 * len(data) < len(body):
+        raise ValueError(f"{len(body):,} bytes become {len(data):,}: it is not brotli")
     budget.take_bytes(len(data))
     return data
 
 
 def _perhaps_unbrotlied(body: bytes, budget: _Budget) -> bytes:
     """
-    Return a body that was called gzip or zstd and is neither: perhaps it is brotli.
-
-    Brotli has no mark, and a text may be brotli by chance: of "; and more" the first byte is all
-    that there is. So the body must be no UTF-8, and become a text that is not much shorter.
+    Return a body that was called gzip or zstd and is neither. It is brotli, or was never encoded: a
+    text in UTF-8, or what does not become a text.
     """
     if is_utf_8(body):
         return body
@@ -340,7 +346,7 @@ def _perhaps_unbrotlied(body: bytes, budget: _Budget) -> bytes:
         data = _unbrotlied(body, _Budget(bytes_max, members_left=0))
     except (OSError, EOFError, ValueError, BodyTooLargeError):
         return body
-    if 2 * len(data) <= len(body) or has_controls(data):
+    if not data or has_controls(data):
         return body
     budget.take_bytes(len(data))
     return data
