@@ -202,6 +202,19 @@ def test_a_line_that_is_not_of_its_encoding_is_damage() -> None:
     assert "not utf-16-le" in found[0].reason  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("between", [0, 1, 5_000])
+def test_a_text_of_tsv_that_begins_with_a_quote_takes_no_other_rows(between: int) -> None:
+    """Programs that write tabs write quotes as they are. Texts of several lines are read, too."""
+    texts = ['"Open', *["plain"] * between, 'closed"', "last"]
+    lines = [f"{number}\t{text}\n" for number, text in enumerate(texts)]
+    quoted = ['a\t"two\nlines"\n', 'b\t"three\n\tor\nmore"\n', 'c\t"tabs\tand\nlines\tof it"\n']
+    data = "".join(["doc_id\ttext\n", *lines, *quoted])
+    damage, *found = read(data.encode(), name="tsv")
+    assert isinstance(damage, Damage) and damage.line == 2
+    keys = [item.key for item in found if isinstance(item, Record)]
+    assert keys == [b"%d" % number for number in range(1, len(texts))] + [b"a", b"b", b"c"]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_rows_with_a_hole_between_them_do_not_become_one(encoding: str, quote: str) -> None:

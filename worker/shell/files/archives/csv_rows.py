@@ -9,9 +9,9 @@ a quote that is never closed swallows the rest of the file, so the ends are foun
     b,"text     damage at this line: the next quote is followed by `q`, so it opens another field
     c,"quoted"  reading goes on here
 
-A quote is also not closed if the file ends, if bytes are lost, or if its row has more than
-`bytes_max`. The row up to the line with the quote is damage, and the lines after that line are read
-again, as new rows.
+A quote is also not closed if the file ends, if bytes are lost, if its row has more than
+`bytes_max`, or if all lines up to the other quote are rows of TSV. The row up to the line with the
+quote is damage, and the lines after that line are read again, as new rows.
 
 Reading again costs no more than reading. Whether a line closes an open quote depends on that line
 alone, so each line is examined once: the next search begins where the last one ended.
@@ -41,6 +41,7 @@ _FIELD_MORE = {  # a field with another one behind it
 _CLOSE = re.compile(r'[^"]*+(?:""[^"]*+)*+"')  # within a quoted field: up to its end
 _HOLE = "\0\0"  # a single one may be a character of a text
 _BLOCK_BYTES_MAX = 64 << 10
+_NOT_CLOSED = "a quote that opens in this line is not closed"
 _READ_ROWS = 1_000  # are given up together
 
 
@@ -111,6 +112,7 @@ class CsvRows:
     ) -> None:
         self.delimiter = ","
         self._delimiter_of: Callable[[str], str] | None = delimiter_of
+        self._tabs = 0  # of a row of TSV
         self._file = file
         self._lines = lines
         self._bytes_max = bytes_max
@@ -128,19 +130,37 @@ class CsvRows:
             if self._delimiter_of is not None and not first.text.isspace():
                 self.delimiter = self._delimiter_of(first.text)
                 self._delimiter_of = None
+                self._tabs = first.text.count("\t") if self.delimiter == "\t" else 0
             stop = self._next + 1
             opened = None
             if '"' in first.text:
                 stop, opened = self._row_end(self._next)
-            if opened is None:
+            if opened is not None:
+                yield opened
+            elif self._is_of_rows(self._next, stop):
+                yield Damage(self._file, 0, _NOT_CLOSED, first.line.number)
+                self._next += 1
+            else:
                 yield self._row(first, stop)
                 self._next = stop
-            else:
-                yield opened
             if self._next >= _READ_ROWS:
                 del self._held[: self._next]
                 self._searched = max(self._searched - self._next, 0)
                 self._next = 0
+
+    def _is_of_rows(self, first: int, stop: int) -> bool:
+        """
+        Return whether several lines that make a row of TSV are each a row by their tabs.
+
+        Many programs write tabs, and quotes as characters of a text. A text that begins with one
+        would take all rows up to the next text that ends with one.
+        """
+        if not self._tabs or stop == first + 1:
+            return False
+        entry = self._held[first]
+        assert isinstance(entry, _Text)
+        lines = self._row(entry, stop).text.rstrip("\r\n").split("\n")
+        return all(line.count("\t") == self._tabs for line in lines)
 
     def _row_start(self) -> _Text | Damage | None:
         """
@@ -190,8 +210,7 @@ class CsvRows:
             closing = self._closing(index + 1, first)
             if closing is None:
                 self._next = index + 1
-                reason = "a quote that opens in this line is not closed"
-                return self._next, Damage(self._file, 0, reason, entry.line.number)
+                return self._next, Damage(self._file, 0, _NOT_CLOSED, entry.line.number)
             index, column = closing
 
     def _closing(self, start: int, first: int) -> tuple[int, int] | None:
