@@ -36,7 +36,6 @@ from tests.report.made import copy, verdict
 from worker.cli import options
 from worker.cli.group import _print, _stop_on_signals, conclusion
 from worker.cli.top import frame
-from worker.cli.verdicts import time_ms
 from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
 from worker.errors import DocumentError, StopError
@@ -59,6 +58,7 @@ from worker.shell.files.crawl import CrawlFiles, feed_documents
 from worker.shell.kafka.admin import Admin, Member, create_topics
 from worker.shell.messages import encode_dead_letter, encode_verdict
 from worker.shell.ports import InputMessage
+from worker.shell.times import time_ms
 
 NOBODY = "127.0.0.1:1"
 

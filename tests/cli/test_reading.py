@@ -17,7 +17,7 @@ import pytest
 from tests.cli.program import ARTICLE, OTHER, lines, misused, refused, run
 from tests.core.test_evaluation import made_texts
 from worker.errors import StopError
-from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.archives.column_names import ColumnNames
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.deduplicator import Deduplicator
 

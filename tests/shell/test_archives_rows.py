@@ -29,8 +29,9 @@ from tests.shell.test_archives import (
 )
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Damage, Omission, Record
+from worker.shell.files.archives.column_names import ColumnNames
 from worker.shell.files.archives.inflate import Piece
-from worker.shell.files.archives.rows import ColumnNames, RowReader
+from worker.shell.files.archives.rows import RowReader
 from worker.shell.files.crawl import format_in
 from worker.shell.files.inputs import RowPlace
 from worker.shell.messages.documents import decode_document

@@ -32,8 +32,8 @@ from worker.errors import StopError
 from worker.shell.files import frames
 from worker.shell.files.archives import Record
 from worker.shell.files.archives import columns as rules
+from worker.shell.files.archives.column_names import ColumnNames
 from worker.shell.files.archives.columns import LEGAL, UTC_SAID, field_value, type_of
-from worker.shell.files.archives.rows import ColumnNames
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.messages import decode_document
 

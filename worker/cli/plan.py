@@ -10,10 +10,11 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from worker.cli.shared import TableColumn, TableColumns, duration_s, option
+from worker.cli.shared import TableColumn, TableColumns, option
 from worker.core import group, planner
 from worker.core.permutation import Layout
 from worker.core.search import SearchRules
+from worker.shell.times import duration_s
 
 COSTS = (
     "documents",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,7 +76,6 @@ URL_CONTEXT = 8  # characters of two URLs to show from where they begin to diffe
 _WIDTH_MIN = 20  # of a console: narrower ones show one word per line, or nothing
 _WIDTH_UNKNOWN = 80
 _SHARE_PIPE = 40  # into a pipe, where longer texts stand out of their column
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 class TableColumn(NamedTuple):
@@ -158,17 +156,6 @@ def printable(text: str) -> str:
         return text
     text = text.encode("utf-8", "backslashreplace").decode()  # names of files that are not UTF-8
     return "".join(char if char.isprintable() else "�" for char in text)
-
-
-def duration_s(text: str) -> float | None:
-    """
-    Read a time such as 30d, 12h, 90m, 3600s or 6w, as seconds; None if it is none.
-
-    >>> duration_s("30d"), duration_s("1.5h"), duration_s("soon")
-    (2592000.0, 5400.0, None)
-    """
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhdw])", text.strip().lower())
-    return float(found[1]) * _UNITS_S[found[2]] if found else None
 
 
 def cut_to_difference(url: str, other: str, width: int) -> tuple[str, str]:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Literal
 
 import typer
 
-from schemas.fields import TimestampError, parse_timestamp
 from worker.cli.options import with_cluster
 from worker.cli.shared import (
     LinesOption,
     TableColumn,
     TableColumns,
     cut_to_difference,
-    duration_s,
     echo_json,
     notice,
     printable,
     terminal_width,
 )
 from worker.core.document import Verdict
-from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.watch import watch
 from worker.shell.messages import DeadLetter
+from worker.shell.times import time_ms
 
 Only = Literal["new", "duplicate", "skipped", "deleted", "dead"]
 # A doc_id that neardup derives has 32 characters, which only a wide terminal shows. `explain` also
@@ -111,28 +108,6 @@ def verdicts(
         is_part = doc_id is not None or since is not None or only not in (None, "dead")
         such = "such " if is_part else ""
         notice(f"there is no {such}{'dead letter' if is_dead else 'verdict'} in {topic}")
-
-
-def time_ms(text: str, now_ms: int | None = None) -> int:
-    """
-    Return a date and time, or an age such as 15m, as Unix milliseconds.
-
-    Raises:
-        StopError: it is neither.
-
-    >>> time_ms("2h", 7_200_500), time_ms("1970-01-01T00:00:01Z")
-    (500, 1000)
-    """
-    age_s = duration_s(text)
-    if age_s is not None:
-        now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        return max(now_ms - round(age_s * 1_000), 0)
-    try:
-        return max(parse_timestamp(text), 0)
-    except TimestampError as error:
-        raise StopError(
-            f"a time is like 2026-01-31T12:00:00Z, or 90s, 15m, 2h, 7d ago, got {text!r}"
-        ) from error
 
 
 def _is_wanted(answer: Verdict | DeadLetter | None, only: Only | None, doc_id: str | None) -> bool:

@@ -21,6 +21,7 @@ from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, Settings
 from worker.shell.files.account import InputTally
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
 from worker.shell.files.archives.budget import Budget, BudgetError
+from worker.shell.files.archives.column_names import OPTION, ColumnNames, SeenColumns
 from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.inflate import (
     UNREAD_BYTES,
@@ -30,7 +31,7 @@ from worker.shell.files.archives.inflate import (
     unread_packing,
 )
 from worker.shell.files.archives.lines import codec_name, with_start
-from worker.shell.files.archives.rows import OPTION, ColumnNames, RowReader, SeenColumns
+from worker.shell.files.archives.rows import RowReader
 from worker.shell.files.digests import DigestedInput, FileDigest
 from worker.shell.files.formats import (
     ARCHIVES,

@@ -21,6 +21,7 @@ from schemas.document import BODIES
 from worker.core.document import Verdict
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Record
+from worker.shell.files.archives.column_names import ColumnNames
 from worker.shell.files.archives.columns import (
     BYTES,
     DATE,
@@ -36,11 +37,7 @@ from worker.shell.files.archives.columns import (
     type_of_polars,
 )
 from worker.shell.files.archives.parquet import parquet_module
-from worker.shell.files.archives.rows import (
-    ColumnNames,
-    brought_url,
-    line_of_csv,
-)
+from worker.shell.files.archives.rows import brought_url, line_of_csv
 from worker.shell.files.choice import ChoiceNotes
 from worker.shell.files.engine import Answer, line_of
 from worker.shell.files.formats import CSV, JSON_LINES, PARQUET, check_format, format_of

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from functools import partial
 from typing import Any
 
-from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.archives.column_names import ColumnNames
 from worker.shell.files.deduplicator import Deduplicator
 from worker.shell.files.frames import Unjudged, judged_frame
 

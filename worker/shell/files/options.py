@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from worker.shell.files.archives.rows import ColumnNames
+from worker.shell.files.archives.column_names import ColumnNames
 from worker.shell.files.choice import FIRST, Preference
 from worker.shell.files.crawl import CrawlFiles
 

@@ -8,13 +8,9 @@ from typing import Any
 
 from schemas.document import BODIES
 from worker.errors import DocumentError
+from worker.shell.files.archives.column_names import ColumnNames, SeenColumns
 from worker.shell.files.archives.columns import NAMES_ROWS, field_value, plain, type_of
-from worker.shell.files.archives.rows import (
-    ColumnNames,
-    SeenColumns,
-    fields_of,
-    is_missing,
-)
+from worker.shell.files.archives.rows import fields_of, is_missing
 from worker.shell.files.frames import ID
 from worker.shell.files.inputs import Inputs
 from worker.shell.messages.documents import no_body
