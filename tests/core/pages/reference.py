@@ -637,7 +637,8 @@ def read_start(reader: Reader, tokenizer: Tokenizer, token: Start, name: str) ->
 
 def note_embedded(reader: Reader, token: Start, content: bytes) -> None:
     """Note what an element without markup embeds."""
-    if token.name == "noscript":
+    is_markup = token.name == "script" and re.match(rb"[ \t\n\f\r]*<[a-zA-Z]", content)
+    if token.name == "noscript" or is_markup:
         reader.embed("noscript", content)
     elif token.name == "iframe":
         documents = [value for name, value in token.attributes if name == "srcdoc"]

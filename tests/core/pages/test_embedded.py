@@ -42,6 +42,7 @@ EMBEDDED = {
     "data behind other data": '<script type="application/ld+json">{{"@type": "WebSite"}}</script><script '
     "type='application/LD+JSON; charset=utf-8'>{{\"@type\":\"Report\", \"articleBody\"\n:\t\"{d}\"}}</script>",
     "noscript": "<noscript><article>{n}</article></noscript>",
+    "a script of markup": "<script type=text/template>\n<article>{n}</article></script>",
     "noscript, divs": "<noscript><div class=fallback><div>{n}</div></div></noscript>",
     "frame": '<iframe class=reader srcdoc="{f}"></iframe>',
     "frame in single quotes": "<iframe sandbox srcdoc='<!DOCTYPE html><body>{f}'></iframe>",
@@ -50,7 +51,6 @@ EMBEDDED = {
 WIDGETS = {
     "noscript, divs": EMBEDDED["noscript, divs"],
     "frame": EMBEDDED["frame"],
-    "data of no article": EMBEDDED["data"].replace("NewsArticle", "Thing"),
 }
 # {m}: what each page of the site shows; {b}: a consent box; {e}: what is embedded.
 SHELLS = {

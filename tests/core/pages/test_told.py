@@ -5,6 +5,7 @@ description joins a notice. A page that shows a text of its own stays as it is.
 
 from __future__ import annotations
 
+import html
 import json
 import random
 from typing import Any
@@ -15,18 +16,11 @@ import pytest
 from tests.conftest import EXAMPLES
 from tests.core.pages.made_pages import Writer
 from tests.core.pages.test_scan import with_slack
-from tests.core.pages.told_reference import text_of_state, told
+from tests.core.pages.told_reference import text_of_states, told
 from worker.core.compiled import kernel
 from worker.core.pages import extract_pages
-from worker.core.pages.told import (
-    DESCRIPTION_BEGIN,
-    DESCRIPTION_END,
-    SPANS,
-    STATE_BEGIN,
-    STATE_END,
-    find_told,
-    state_text,
-)
+from worker.core.pages.characters import REFERENCES
+from worker.core.pages.told import state_text, told_of
 
 LANGUAGES = ("en", "de", "ru", "zh", "ar", "hi", "ja")
 # {s}: an object with the text under any key, in JSON; {q}: the same as a string.
@@ -39,6 +33,21 @@ STATES = {
     "JSON.parse": "<script>window.__INITIAL_STATE__ = JSON.parse({q})</script>",
     "SvelteKit": '<script type="application/json" data-sveltekit-fetched>{{"status":200,"body":{q}}}</script>',
     "Angular": "<script id=ng-state type=application/json>{s}</script>",
+    "in brackets": "<script>window['__STATE__'] = {s}</script>",
+    "behind comments": "<script>/* data */\n// more\n<!-- data\nvar state = {s}</script>",
+    "in a function": "<script>'use strict'; (function(w){{w.state = {s}}})(window)</script>",
+    "a call": "<script>dataLayer.push({s})</script>",
+    "an apostrophe's string": "<script>window.__STATE__ = '{a}'</script>",
+    "Next.js, streamed": "<script>(self.__next_f=self.__next_f||[]).push([0])</script>"
+    "<script>self.__next_f.push([1,{f}])</script>",
+    "Next.js, cut in two": "<script>self.__next_f.push([1,{f1}])</script>"
+    "<script>self.__next_f.push([1,{f2}])</script>",
+    "React Router": "<script>window.__reactRouterContext.streamController.enqueue({q});</script>",
+    "Inertia": '<div id=app data-page="{e}"></div>',
+    "Vue": "<news-page :article='{e}'></news-page>",
+    "Astro": '<astro-island client=only props="{e}"></astro-island>',
+    "JSON-LD of another type": '<script type="application/ld+json">{s}</script>',
+    "behind one with more": f"<script>window.i18n={json.dumps({f'm{k}': 'One more of them. ' * 6 for k in range(90)}).replace('{', '{{').replace('}', '}}')}</script><script>a={{s}}</script>",
     "behind another": "<script>(function(){{}})()</script><script>x={{}}</script><script>a.b={s}</script>",
 }
 # {m}: what each page of the site shows; {e}: the state.
@@ -66,7 +75,17 @@ def test_a_page_that_shows_a_notice_is_read_from_its_state(name: str, shell: str
         content = dice.choice([markup, [{"t": "p", "v": text} for text in paragraphs]])
         data = {"url": "/a-b", writer.phrase(1, 1): {"x": 7, "y": content}}
         said = json.dumps(data, ensure_ascii=dice.random() < 0.5)
-        state = STATES[name].format(s=said, q=json.dumps(said, ensure_ascii=False))
+        flight = f'5:["$","$L9",null,{said}]\n'
+        cut = dice.randrange(len(flight))
+        state = STATES[name].format(
+            s=said,
+            q=json.dumps(said, ensure_ascii=False),
+            a=said.replace("\\", "\\\\").replace("'", "\\'"),
+            e=html.escape(said),
+            f=json.dumps(flight),
+            f1=json.dumps(flight[:cut]),
+            f2=json.dumps(flight[cut:]),
+        )
         page = SHELLS[shell].format(m=writer.sentence(), e=state)
         text = extract_pages([f"<title>A page</title>{page}"]).text(0)
         assert text.split() == " ".join(paragraphs).split(), (seed, page)
@@ -92,8 +111,7 @@ KEPT = {
     "an h1": f"<div><h1>The tram</h1>{OWN * 2}</div>",
     "a heading that repeats the title": f"<div><h2>The tram is late</h2>{OWN}</div>",
     "a text of 400 letters": f"<div>{OWN * 7}</div>",
-    "JSON-LD that names no article": f'<p>Wait.</p><script type="application/ld+json">{STATE}</script>',
-    "a script": f"<p>Wait.</p><script>load({STATE})</script>",
+    "a script": f"<p>Wait.</p><script>{'for (k in a) b(a[k]);' * 200}a = ['{SENTENCE * 6}']</script>",
     "a template": f"<p>Wait.</p><template><script>{STATE}</script></template>",
     "code": f"<p>Wait.</p><script>{json.dumps([f'if (a) {{ {SENTENCE} }}'] * 9)}</script>",
     "addresses": f"<p>Wait.</p><script>{json.dumps(['https://a.example/' + 'a' * 900])}</script>",
@@ -187,16 +205,18 @@ def test_no_description_joins_another_page(page: str) -> None:
 
 
 @kernel
-def _told_one(data: Any, size: Any, spans: Any) -> Any:
-    find_told(np.int64(data.ctypes.data), np.int64(0), size, spans)
-    begin, end = spans[STATE_BEGIN], spans[STATE_END]
-    text, text_size = state_text(np.int64(data.ctypes.data), begin, end)
-    return text[:text_size]
+def _told_one(data: Any, size: Any, description: Any, references: Any) -> Any:
+    page = np.int64(data.ctypes.data)
+    table = np.int64(references.ctypes.data)
+    states, states_size = told_of(page, np.int64(0), size, description, table)
+    text, text_size = state_text(states, states_size)
+    return states[:states_size], text[:text_size]
 
 
 LONG = "The ferry was late, and nobody on the quay could say why it was so late on Monday. " * 2
 BITS = [
-    "<script>", "<script type=application/ld+json>", "</script>", "<template>", "</template>",
+    "<script>", "<script type=application/ld+json>", "</script>", "<i data-a='", f'<i a="{{&quot;{LONG}&quot;]">',
+    f'<b data-b="{LONG}&amp;\\">', "//", "/*", "*/", "self.a.push(", "w['a'] =", "`", f"'{LONG}'", f"`{LONG}`", "\0", "}", "<template>", "</template>",
     "<meta name=description content='", "<meta property=og:description content=a", "<meta name=a ",
     "content=bb name=DESCRIPTION", "'", '"', ">", "{", "[", "(", '"a":', '"b" :', "=", "window.__A__", "a b", ":",
     f'"{LONG}"', f'"{LONG}\\"\\n{LONG}"', f'"{LONG}{{"', f'"{"渡船又晚点了" * 9}"', "\\", "<!--", "-->",
@@ -214,11 +234,10 @@ def test_what_is_told_equals_its_definition() -> None:
         bits += dice.sample(["<script>{", "<script>a = [", "</script>", f'"{LONG}"'], 3)
         page = "".join(dice.choices(bits, k=dice.randrange(40))).encode()
         page = page[: dice.randrange(len(page) + 1) if dice.random() < 0.1 else None]
-        spans = np.zeros(SPANS, np.int64)
-        text = _told_one(with_slack(page), len(page), spans).tobytes()
-        state = page[spans[STATE_BEGIN] : spans[STATE_END]]
-        description = page[spans[DESCRIPTION_BEGIN] : spans[DESCRIPTION_END]]
-        assert (state, description) == told(page), (seed, page)
-        assert text == text_of_state(state), (seed, page)
+        span = np.zeros(2, np.int64)
+        states, text = _told_one(with_slack(page), len(page), span, REFERENCES)
+        description = page[span[0] : span[1]]
+        assert (states.tobytes(), description) == told(page), (seed, page)
+        assert text.tobytes() == text_of_states(states.tobytes()), (seed, page)
         count += len(text) > 0
     assert count * 50 >= EXAMPLES * 20, seed

@@ -1,6 +1,6 @@
 """
-What a page says of itself in a state and a description, in plain Python: the kernel must equal it
-on every input.
+What a page says of itself in states and a description, in plain Python: the kernel must equal it on
+every input.
 
 The rules are those of worker/core/pages/told.py.
 """
@@ -9,69 +9,92 @@ from __future__ import annotations
 
 import re
 
-from tests.core.pages.embedded_reference import STRING, decoded
+from tests.core.pages.embedded_reference import decoded, text_of_value
 from tests.core.pages.reference import End, Start, Tokenizer
 from worker.core.pages import names as n
 
-SPACE = rb"[ \t\n\f\r]*"
-NAMED = rb"[a-zA-Z0-9._$ \t\n\f\r]*="
-STATE = re.compile(SPACE + rb"[{\[]|" + NAMED + SPACE + rb"[{\[(J]")
+STRING = re.compile(rb"([\"'`])((?:(?!\1)[^\\\0]|\\.)*)\1", re.DOTALL)
+INNER_STRING = re.compile(rb'(")((?:[^"\\\0]|\\.)*)"', re.DOTALL)
 
 
-def is_state(script: bytes) -> bool:
-    """Whether a script is data: an object or an array, perhaps behind the name it is given to."""
-    return STATE.match(script) is not None
+def state_of(script: bytes) -> bytes:
+    """A script that is data: an object or an array, or half of it stands in strings."""
+    script = script.lstrip(b" \t\n\f\r")
+    inside = sum(len(string) for string, _ in strings_of(script, STRING))
+    is_data = script.startswith((b"{", b"[")) or (script and inside * 2 >= len(script))
+    return script + b"\0" if is_data else b""
 
 
-def text_of_state(script: bytes) -> bytes:
-    """The prose behind the key with most of it; or that of the data in its strings."""
-    data = [decoded(s) for s, _ in strings_of(script) if s.startswith((b"{", b"["))]
-    return prose_of(script) or prose_of(b"".join(data))
+def states_in(tag: Start) -> bytes:
+    """The attributes of a tag that are data."""
+    states = b""
+    for name, value in tag.attributes:
+        if len(value) < 80:
+            continue
+        text = text_of_value(value)
+        if value.startswith((b"{", b"[")):
+            states += b"\0" + text + b"\0\0"
+        elif name.lower().startswith("data-") and is_prose(value):
+            states += b"`" + text + b"`\0"
+    return states
 
 
-def prose_of(data: bytes) -> bytes:
-    """The strings that are prose behind the key with most of it, each behind a line break."""
-    key: bytes | None = None
+def text_of_states(states: bytes) -> bytes:
+    """The prose behind the key with most of it, in states and in the data in their strings."""
+    inner = b""
+    for string, _ in strings_of(states, STRING):
+        if string.startswith((b"{", b"[")):
+            inner += b"\0" + decoded(string)
+        elif b"{" in string or b"}" in string:
+            inner += decoded(string)
     longest: list[bytes] = []
     found: dict[bytes | None, list[bytes]] = {}
-    for string, is_key in strings_of(data):
-        if is_key:
-            key = string
-        elif len(string) >= 80 and is_prose(string):
-            found.setdefault(key, []).append(string)
-            longest = max(longest, found[key], key=size_of)
+    for strings in (strings_of(states, STRING), strings_of(inner, INNER_STRING)):
+        key: bytes | None = None
+        for string, is_key in strings:
+            if is_key:
+                key = string
+            elif is_prose(string):
+                found.setdefault(key, []).append(string)
+                longest = max(longest, found[key], key=size_of)
     return b"".join(b"\n" + decoded(string) for string in longest)
 
 
 def size_of(strings: list[bytes]) -> int:
-    """The bytes of strings, each with a quotation mark."""
-    return sum(len(string) + 1 for string in strings)
+    return sum(map(len, strings))
 
 
-def strings_of(data: bytes) -> list[tuple[bytes, bool]]:
-    """What stands between quotation marks, up to one that never ends; and whether it is a key."""
+def strings_of(data: bytes, pattern: re.Pattern[bytes]) -> list[tuple[bytes, bool]]:
+    """What stands between marks, up to a zero; and whether it is a key."""
     found = []
-    at = data.find(b'"')
-    while at >= 0 and (string := STRING.match(data, at + 1)):
-        is_key = re.compile(rb"[ \t\n\f\r]*:").match(data, string.end()) is not None
-        found.append((string[1], is_key))
-        at = data.find(b'"', string.end())
+    at = 0
+    while at < len(data):
+        if string := pattern.match(data, at):
+            is_key = re.compile(rb"[ \t\n\f\r]*:").match(data, string.end()) is not None
+            found.append((string[2], is_key))
+            at = string.end()
+        elif data[at : at + 1] in ((b'"', b"'", b"`") if pattern is STRING else (b'"',)):
+            open_ = re.compile(rb"(?:[^\\\0]|\\.)*", re.DOTALL).match(data, at + 1)
+            assert open_
+            at = max(open_.end(), at + 1)
+        else:
+            at += 1
     return found
 
 
 def is_prose(string: bytes) -> bool:
     """
-    Whether a string has a space for 16 bytes, or half of its bytes in characters of three bytes or
-    in escapes; and no brace.
+    Whether a string is long, has a space for 16 bytes, or half of its bytes in characters of three
+    bytes or in escapes; and no brace.
     """
     wide = 3 * sum(byte >= 0xE0 for byte in string) + 6 * string.count(rb"\u")
     many = string.count(b" ") * 16 >= len(string) or wide * 2 >= len(string)
-    return many and b"{" not in string
+    return len(string) >= 80 and many and not re.search(rb"[{}]", string)
 
 
 def told(page: bytes) -> tuple[bytes, bytes]:
-    """The longest state, and the longest description, outside templates."""
-    state = description = b""
+    """The states, and the longest description, outside templates."""
+    states = description = b""
     templates = 0
     tokenizer = Tokenizer(page)
     while (token := tokenizer.token()) is not None:
@@ -82,16 +105,15 @@ def told(page: bytes) -> tuple[bytes, bytes]:
         templates += token.name == "template"
         if token.name == "plaintext":
             break
+        if not templates and token.name != "meta":
+            states += states_in(token)
         content = tokenizer.raw(token.name) if n.TAGS.get(token.name, 0) & n.RAW else b""
-        if templates:
-            continue
-        is_script = token.name == "script" and b"ld+json" not in token.raw.lower()
-        if is_script and is_state(content) and len(content) > len(state):
-            state = content
-        if token.name == "meta":
+        if token.name == "script" and not templates:
+            states += state_of(content)
+        if token.name == "meta" and not templates:
             value = description_of(token)
             description = value if len(value) > len(description) else description
-    return state, description
+    return states, description
 
 
 def description_of(meta: Start) -> bytes:

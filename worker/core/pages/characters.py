@@ -425,23 +425,32 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
 
 
 @fused
+def next_attribute(page: Any, j: Any, end: Any) -> Any:
+    """
+    Read a tag's next attribute: where its name begins and ends, where its value does, and where the
+    attribute ends. Without one, all are `end`.
+    """
+    while j < end and byte_at(page, j) != 62 and ABOUT_BYTE[byte_at(page, j)] & ENDS_NAME:
+        j += 1
+    if j >= end or byte_at(page, j) == 62:
+        return end, end, end, end, end
+    begin = j
+    j += 1
+    while j < end and not ABOUT_BYTE[byte_at(page, j)] & (ENDS_NAME | EQUALS):
+        j += 1
+    after, value, value_end = _value(page, j, end)
+    return begin, j, value, value_end, after
+
+
+@fused
 def find_attribute(page: Any, j: Any, end: Any, wanted: Any) -> Any:
     """
     Find the value of a tag's first attribute of this name, from behind the tag's name: (begin,
     end), or nothing.
     """
-    while j < end and byte_at(page, j) != 62:
-        byte = byte_at(page, j)
-        if ABOUT_BYTE[byte] & ENDS_NAME:
-            j += 1
-            continue
-        begin = j
-        j += 1
-        while j < end and not ABOUT_BYTE[byte_at(page, j)] & (ENDS_NAME | EQUALS):
-            j += 1
-        is_wanted = j - begin == len(wanted) and spells(page, begin, end, wanted, CASE)
-        j, value, value_end = _value(page, j, end)
-        if is_wanted:
+    while j < end:
+        begin, name_end, value, value_end, j = next_attribute(page, j, end)
+        if name_end - begin == len(wanted) and spells(page, begin, end, wanted, CASE):
             return value, value_end
     return end, end
 

@@ -3,9 +3,8 @@ Reads the text of an article from JSON-LD, and writes it as HTML.
 
     {"@type": "NewsArticle", "headline": "...", "articleBody": "The ferry was late. Nobody ..."}
 
-A script counts only if a string in it is the name of an article's type (`type` in `names.tsv`). All
-its strings that are named `articleBody` are read, in their order: a live blog has one per update,
-and a list of posts would otherwise be read as one of them.
+All strings that are named `articleBody` are read, in their order: a live blog has one per
+update, and a list of posts would otherwise be read as one of them.
 
 Such a string is text, not markup, though some sites leave tags in it. So a tag is dropped, but for
 the paragraph that it begins; so is a comment that ends. Any other "<" is a character, and hides
@@ -30,7 +29,7 @@ from worker.core.kernels.machine import (
     set_byte,
 )
 from worker.core.pages import characters, names
-from worker.core.pages.characters import ABOUT_BYTE, ARTICLE_BODY, LETTER, SPACE
+from worker.core.pages.characters import ABOUT_BYTE, ARTICLE_BODY, LETTER, SECOND, SPACE
 
 _PARAGRAPH = np.frombuffer(b"<p>", np.uint8)
 _LESS = np.frombuffer(b"&lt;", np.uint8)
@@ -55,8 +54,6 @@ def article_text(page: Any, begin: Any, end: Any) -> Any:
     text = np.zeros(end - begin + SLACK, np.uint8)
     to = np.int64(text.ctypes.data)
     at = np.int64(0)
-    if not _names_article(page, begin, end):
-        return text, at
     i = characters.find_quoted(page, begin, end, ARTICLE_BODY)
     while i < end:
         i = skip_space(page, i + len(ARTICLE_BODY), end)
@@ -71,23 +68,6 @@ def article_text(page: Any, begin: Any, end: Any) -> Any:
         i = characters.find_quoted(page, i, end, ARTICLE_BODY)
     text[at : at + SLACK] = 0
     return text, at
-
-
-@fused
-def _names_article(page: Any, i: Any, end: Any) -> Any:
-    """Return whether a string is the name of an article's type: letters between two quotes."""
-    i = machine.find_quote(page, i, end)
-    while i < end:
-        i += 1
-        key = names.SEED
-        while i < end and ABOUT_BYTE[byte_at(page, i)] & LETTER:
-            key = names.add_byte(key, byte_at(page, i))
-            i += 1
-        is_name = i < end and byte_at(page, i) == 34
-        if is_name and names.look_up(names.TYPE_TABLE, names.finished(key)):
-            return True
-        i = machine.find_quote(page, i, end)
-    return False
 
 
 @fused
@@ -159,6 +139,25 @@ def _code_unit(page: Any, i: Any, end: Any) -> Any:
             return np.int64(117), i
         code = code * 16 + digit
     return code, i + 4
+
+
+@fused
+def put_value(page: Any, i: Any, end: Any, out: Any, at: Any, references: Any) -> Any:
+    """Write the value of an attribute, its references decoded. Returns where it ends."""
+    while i < end:
+        byte = byte_at(page, i)
+        if byte == 38:
+            value, after = characters.reference(page, i, end, references)
+            if after > i:
+                i = after
+                at = put_code_point(out, at, value & 0xFFFFFF)
+                if value >> SECOND:
+                    at = put_code_point(out, at, value >> SECOND)
+                continue
+        set_byte(out, at, byte)
+        at += 1
+        i += 1
+    return at
 
 
 @apart

@@ -44,12 +44,9 @@ from worker.core.kernels.machine import (
     copy_bytes,
     count_less_than,
     load64,
-    put_code_point,
-    set_byte,
 )
-from worker.core.pages import characters, names
-from worker.core.pages.characters import SECOND
-from worker.core.pages.data import GROWTH, article_text, put_bytes, put_text
+from worker.core.pages import names
+from worker.core.pages.data import GROWTH, article_text, put_bytes, put_text, put_value
 from worker.core.pages.heading import HEADLINE_MIN, level_of
 from worker.core.pages.keep import KEPT, counts
 from worker.core.pages.scan import scan
@@ -79,11 +76,11 @@ from worker.core.pages.skeleton import (
 )
 from worker.core.pages.titles import repeats_title
 from worker.core.pages.told import (
-    find_told,
     is_letter,
     letters_of_state,
     put_description,
     state_text,
+    told_of,
 )
 
 SHOWN_MAX = 400  # letters of main text: a page that shows more needs no other
@@ -139,12 +136,15 @@ def read_embedded(
         return has_all, size, room
     spans = np.zeros(2 * KINDS + 2, np.int64)
     spans[: 2 * STATE] = room.state[DATA_BEGIN : FRAME_END + 1]
+    states = np.zeros(0, np.uint8)
     title = room.title[: room.state[TITLE_SIZE]].copy()
     is_told = _shows_notice(room, shown)
     if is_told:
-        find_told(np.int64(data.ctypes.data), begin, end, spans[2 * STATE :])
-        if _holds_shown(room, data, spans[2 * STATE], spans[2 * STATE + 1]):
-            spans[2 * STATE + 1] = spans[2 * STATE]
+        page = np.int64(data.ctypes.data)
+        references = room.state[REFERENCES_AT]
+        states, states_end = told_of(page, begin, end, spans[2 * KINDS :], references)
+        if not _holds_shown(room, states, states_end):
+            spans[2 * STATE + 1] = states_end
     was_scanned = False
     for kind in range(KINDS):
         first = spans[2 * kind]
@@ -152,7 +152,8 @@ def read_embedded(
         least = _letters_wanted(kind, shown)
         if last - first < least // LETTERS_MAX:
             continue
-        other, stop = page_of(data, first, last, kind, room.state[REFERENCES_AT])
+        source = states if kind == STATE else data
+        other, stop = page_of(source, first, last, kind, room.state[REFERENCES_AT])
         if stop == 0:
             continue
         was_scanned = True
@@ -160,7 +161,7 @@ def read_embedded(
         text_size, other_has_all = scan_and_select(other, np.int64(0), stop, room, False, title)
         letters = _letters(room, 0)
         is_article = kind == DATA or kind == STATE or _has_landmark(room)
-        replaces_notice = shown <= NOTICE_MAX and letters >= kept
+        replaces_notice = (is_told or shown <= NOTICE_MAX) and letters >= kept
         if not other_has_all and (is_article or replaces_notice) and letters >= least:
             return False, text_size, room
     if was_scanned:
@@ -203,9 +204,9 @@ def _shows_notice(room: Any, shown: Any) -> Any:
 
 
 @apart_allocating
-def _holds_shown(room: Any, data: Any, begin: Any, end: Any) -> Any:
+def _holds_shown(room: Any, states: Any, states_end: Any) -> Any:
     """
-    Return whether a state holds what the page shows, by the first letters of its longest block:
+    Return whether the states hold what the page shows, by the first letters of its longest block:
     then the page is made of it already, and the rest is what the site says elsewhere.
 
     Letters and digits alone are compared: between them the state has escapes and markup.
@@ -224,10 +225,9 @@ def _holds_shown(room: Any, data: Any, begin: Any, end: Any) -> Any:
             size += 1
         start += 1
     last = size - WORD
-    if last < 0 or begin >= end:
+    if last < 0 or states_end == 0:
         return False
-    page = np.int64(data.ctypes.data)
-    letters, letters_end = letters_of_state(page, begin, end, room.state[REFERENCES_AT])
+    letters, letters_end = letters_of_state(states, states_end, room.state[REFERENCES_AT])
     for i in range(letters_end - size + 1):
         k = np.int64(0)
         while k < last and load64(letters, i + k) == load64(sample, k):
@@ -356,7 +356,7 @@ def page_of(data: Any, begin: Any, end: Any, kind: Any, references: Any) -> Any:
         if kind == DATA:
             text, size = article_text(page, begin, end)
         else:
-            text, size = state_text(page, begin, end)
+            text, size = state_text(data, end)
         if size == 0:
             return np.zeros(SLACK, np.uint8), np.int64(0)
         out = np.zeros(GROWTH * size + _AROUND + SLACK, np.uint8)
@@ -369,29 +369,10 @@ def page_of(data: Any, begin: Any, end: Any, kind: Any, references: Any) -> Any:
         to = np.int64(out.ctypes.data)
         at = put_bytes(to, np.int64(0), _ARTICLE)
         if kind == FRAME:
-            at = _put_value(page, begin, end, to, at, references)
+            at = put_value(page, begin, end, to, at, references)
         else:
             copy_bytes(page, begin, to, at, end - begin)
             at += end - begin
     at = put_bytes(to, at, _ARTICLE_END)
     out[at : at + SLACK] = 0
     return out, at
-
-
-@fused
-def _put_value(page: Any, i: Any, end: Any, out: Any, at: Any, references: Any) -> Any:
-    """Write the value of an attribute, its references decoded. Returns where it ends."""
-    while i < end:
-        byte = byte_at(page, i)
-        if byte == 38:
-            value, after = characters.reference(page, i, end, references)
-            if after > i:
-                i = after
-                at = put_code_point(out, at, value & 0xFFFFFF)
-                if value >> SECOND:
-                    at = put_code_point(out, at, value >> SECOND)
-                continue
-        set_byte(out, at, byte)
-        at += 1
-        i += 1
-    return at

@@ -230,12 +230,12 @@ def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
 @fused
 def _note_embedded(page: Any, begin: Any, inner: Any, stop: Any, tag: Any, room: Any) -> None:
     """
-    Note the longest JSON-LD with an `articleBody`, noscript and srcdoc of the page:
+    Note the longest JSON-LD with an `articleBody`, noscript or script of markup, and srcdoc:
     `page[begin:inner]` are the attributes, `page[inner:stop]` is the content.
     """
     if is_dropped(room):
         return
-    if tag == names.NOSCRIPT:
+    if tag == names.NOSCRIPT or (tag == names.SCRIPT and _begins_with_tag(page, inner, stop)):
         _note(room, NOSCRIPT_BEGIN, NOSCRIPT_END, inner, stop)
     elif tag == names.IFRAME:
         # A srcdoc is shorter than its tag: most tags need not be read again.
@@ -249,6 +249,14 @@ def _note_embedded(page: Any, begin: Any, inner: Any, stop: Any, tag: Any, room:
         and characters.find_quoted(page, inner, stop, characters.ARTICLE_BODY) < stop
     ):
         _note(room, DATA_BEGIN, DATA_END, inner, stop)
+
+
+@fused
+def _begins_with_tag(page: Any, i: Any, end: Any) -> Any:
+    """Return whether a script is markup, which another script shows."""
+    while i < end and ABOUT_BYTE[byte_at(page, i)] & characters.SPACE:
+        i += 1
+    return i + 1 < end and byte_at(page, i) == 60 and ABOUT_BYTE[byte_at(page, i + 1)] & LETTER != 0
 
 
 @fused

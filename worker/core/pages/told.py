@@ -1,18 +1,22 @@
 """
-Reads a page that shows only a notice from its application's state, or adds its description.
+Reads a page that shows only a notice from the states of its application, or adds its description.
 
-Frameworks hand the data of a page to its script, under names of their own:
+Frameworks hand the data of a page to its script, under names of their own and in ways of their own:
 
     <script id="__NEXT_DATA__" type="application/json">{"props": {"post": {"body": "..."}}}</script>
     <script>window.__APOLLO_STATE__ = {"Post:7": {"content": "<p>...</p>"}}</script>
+    <script>self.__next_f.push([1, "5:[\\"$\\",null,{\\"text\\":\\"...\\"}]"])</script>
+    <div id="app" data-page="{&quot;props&quot;:{&quot;body&quot;:&quot;...&quot;}}">
     <meta name="description" content="...">
 
 No key says which of the strings is the text. But prose is long, and code and addresses do not look
 like it: it has spaces, and no brace. Paragraphs stand behind one key each time ("text"), and the
-words of a site's buttons and boxes each behind its own. So the key with most prose is read, as one
-text. A state that holds what the page shows is not read: the page is made of it already. Whether it
-does is told by letters and digits, with escapes and references decoded and tags left out
-(`letters_of_state`).
+words of a site's buttons and boxes each behind its own. So the key with most prose in all states is
+read, as one text: the longest state may be the words of the site. States that hold what the page
+shows are not read: the page is made of them already. Whether they do is told by letters and digits,
+with escapes and references decoded and tags left out (`letters_of_state`).
+
+No syntax of a script is looked at but its strings. They hold most of a state, and little of code.
 
 A description is a sentence or two, so it joins what the page shows, and takes no place of it. It
 may be the site's, so no more of it is added than the page shows (`embedded.py`).
@@ -30,10 +34,10 @@ import numpy as np
 
 from worker.core.compiled import apart, apart_allocating, fused, fused_allocating
 from worker.core.kernels import machine
-from worker.core.kernels.machine import SLACK, byte_at, put_code_point, set_byte
+from worker.core.kernels.machine import SLACK, byte_at, copy_bytes, put_code_point, set_byte
 from worker.core.pages import characters, names
-from worker.core.pages.characters import ABOUT_BYTE, ALNUM, CASE, LETTER, SPACE
-from worker.core.pages.data import behind_tag, end_of_string, put_string, skip_space
+from worker.core.pages.characters import ABOUT_BYTE, ALNUM, CASE, LETTER
+from worker.core.pages.data import behind_tag, put_string, put_value, skip_space
 from worker.core.pages.scan import read_name
 from worker.core.pages.streamed import skip_declaration
 
@@ -43,26 +47,38 @@ WIDE = (
     2  # or one of so many of its bytes is in a character of three, as in Chinese, or in an escape
 )
 
-DESCRIPTION, NAME, PROPERTY, CONTENT = (
-    np.frombuffer(word, np.uint8) for word in (b"description", b"name", b"property", b"content")
+DESCRIPTION, NAME, PROPERTY, CONTENT, DATA_NAME = (
+    np.frombuffer(word, np.uint8)
+    for word in (b"description", b"name", b"property", b"content", b"data-")
 )
-STATE_BEGIN, STATE_END, DESCRIPTION_BEGIN, DESCRIPTION_END = range(4)
-SPANS = 4
 SLOTS = 4_096  # for keys with prose: the messages of a site have hundreds, each with a sentence
 PROBES = 16  # slots that a key may have: if others have them all, its prose is not read
 
 
+@fused_allocating
+def told_of(page: Any, begin: Any, end: Any, description: Any, references: Any) -> Any:
+    """
+    Return the states of the page `page[begin:end]`, from an address, each with a zero behind it;
+    and their size. Writes where the longest description begins and ends into `description`, two
+    numbers that are 0.
+    """
+    # No reference becomes more than half as long again.
+    states = np.zeros((end - begin) * 3 // 2 + 2 * SLACK, np.uint8)
+    to = np.int64(states.ctypes.data)
+    size = _find_told(page, begin, end, to, description, references)
+    states[size : size + SLACK] = 0
+    return states, size
+
+
 @apart
-def find_told(page: Any, i: Any, end: Any, spans: Any) -> None:
-    """
-    Find the longest state and the longest description of `page[i:end]`, from an address, into
-    SPANS numbers that are 0.
-    """
+def _find_told(page: Any, i: Any, end: Any, out: Any, description: Any, references: Any) -> Any:
+    """Write the states, and note the description. Returns where the states end."""
+    at = np.int64(0)
     templates = 0  # that are open: what stands in one is no part of the page
     while True:
         start = machine.find_less_than(page, i, end)
         if start >= end:
-            return
+            return at
         byte = byte_at(page, start + 1)
         if byte == 47 and ABOUT_BYTE[byte_at(page, start + 2)] & LETTER:
             i, key = read_name(page, start + 2, end)
@@ -77,41 +93,28 @@ def find_told(page: Any, i: Any, end: Any, spans: Any) -> None:
         element = names.look_up(names.TAG_TABLE, key)
         tag = element & names.TAG
         i, _ = characters.read_attributes(page, inner, end, np.int64(0))
-        if i >= end:  # the page's end cuts it off
-            return
+        if i >= end or tag == names.PLAINTEXT:  # the page's end cuts it off
+            return at
         i += 1
         templates += tag == names.TEMPLATE
-        if tag == names.META and templates == 0:
-            _note_description(page, inner, i, spans)
-        elif tag == names.PLAINTEXT:
-            return
-        elif element & names.RAW:
+        if templates == 0:
+            if tag == names.META:
+                _note_description(page, inner, i, description)
+            elif i - inner > PROSE_BYTES:
+                at = _put_attributes(page, inner, i, out, at, references)
+        if element & names.RAW:
             stop = (
                 characters.skip_script(page, i, end)
                 if tag == names.SCRIPT
                 else characters.skip_raw(page, i, end, key, inner - start - 1)
             )
             if tag == names.SCRIPT and templates == 0:
-                _note_state(page, inner, i, stop, spans)
+                at = _put_state(page, i, stop, out, at)
             i = stop
 
 
 @fused
-def _note_state(page: Any, begin: Any, inner: Any, stop: Any, spans: Any) -> None:
-    """
-    Note a script with a state, if it is longer than the one before: `page[begin:inner]` are its
-    attributes. JSON-LD is none: it names its types (data.py).
-    """
-    is_longer = stop - inner > spans[STATE_END] - spans[STATE_BEGIN]
-    if not is_longer or characters.has_word(page, begin, inner, characters.LD_JSON):
-        return
-    if _is_state(page, inner, stop):
-        spans[STATE_BEGIN] = inner
-        spans[STATE_END] = stop
-
-
-@fused
-def _note_description(page: Any, begin: Any, end: Any, spans: Any) -> None:
+def _note_description(page: Any, begin: Any, end: Any, description: Any) -> None:
     """Note the description of a <meta>, if it is longer than the one before."""
     value, stop = characters.find_attribute(page, begin, end, NAME)
     if value == stop:
@@ -120,73 +123,113 @@ def _note_description(page: Any, begin: Any, end: Any, spans: Any) -> None:
     if stop - value < size or not characters.spells(page, stop - size, stop, DESCRIPTION, CASE):
         return
     value, stop = characters.find_attribute(page, begin, end, CONTENT)
-    if stop - value > spans[DESCRIPTION_END] - spans[DESCRIPTION_BEGIN]:
-        spans[DESCRIPTION_BEGIN] = value
-        spans[DESCRIPTION_END] = stop
+    if stop - value > description[1] - description[0]:
+        description[0] = value
+        description[1] = stop
 
 
 @fused
-def _is_state(page: Any, i: Any, end: Any) -> Any:
+def _put_attributes(page: Any, i: Any, end: Any, out: Any, at: Any, references: Any) -> Any:
     """
-    Return whether a script is data: it begins with { or [, or assigns such a value: `name = {`,
-    `name = (function...`, as Nuxt writes it, or `name = JSON.parse(`.
+    Write the attributes of a tag that are data: an object or an array, and prose that is named
+    data-..., as a string. Returns where they end.
+    """
+    while i < end:
+        name, name_end, value, value_end, i = characters.next_attribute(page, i, end)
+        if value_end - value < PROSE_BYTES:
+            continue
+        byte = byte_at(page, value)
+        mark = np.int64(0 if byte == 123 or byte == 91 else 96)
+        is_named = characters.spells(page, name, name_end, DATA_NAME, CASE)
+        if mark and not (is_named and _is_prose(page, value, value_end)):
+            continue
+        set_byte(out, at, mark)
+        at = put_value(page, value, value_end, out, at + 1, references)
+        set_byte(out, at, mark)
+        set_byte(out, at + 1, np.int64(0))
+        at += 2
+    return at
+
+
+@fused
+def _put_state(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+    """
+    Write a script that is data: it begins with an object or an array, or strings hold half of it.
+    Most of a script that is code stands in none. Returns where it ends.
     """
     i = skip_space(page, i, end)
-    begin = i
-    while i < end:
-        byte = byte_at(page, i)
-        if not (ABOUT_BYTE[byte] & (ALNUM | SPACE) or byte == 46 or byte == 95 or byte == 36):
-            break
-        i += 1
-    is_named = i < end and byte_at(page, i) == 61
-    if is_named:
-        i = skip_space(page, i + 1, end)
-    byte = byte_at(page, i) if i < end and (is_named or i == begin) else np.int64(0)
-    return byte == 123 or byte == 91 or (is_named and (byte == 40 or byte == 74))
+    byte = byte_at(page, i) if i < end else np.int64(0)
+    if byte != 123 and byte != 91:
+        inside = np.int64(0)
+        begin, stop = _next_string(page, i, end, False)
+        while begin < end:
+            inside += stop - begin
+            begin, stop = _next_string(page, stop + 1, end, False)
+        if inside * 2 < end - i or i >= end:
+            return at
+    copy_bytes(page, i, out, at, end - i)
+    at += end - i
+    set_byte(out, at, np.int64(0))
+    return at + 1
 
 
 @fused_allocating
-def state_text(page: Any, i: Any, end: Any) -> Any:
+def state_text(states: Any, size: Any) -> Any:
     """
-    Return the prose behind one key of a state, `page[i:end]`, a line break before each, with SLACK
-    zeros behind it; and its size, 0 if there is none. If it has none, its strings may be data, as
-    in JSON.parse("...").
+    Return the prose behind one key of states, a line break before each, with SLACK zeros behind it;
+    and its size, 0 if there is none. Strings may be data themselves, as in JSON.parse("..."): the
+    prose in them counts, too.
     """
-    text = np.zeros(end - i + SLACK, np.uint8)
-    to = np.int64(text.ctypes.data)
-    at = _put_longest(page, i, end, to)
-    if at == 0:
-        inner = np.zeros(end - i + SLACK, np.uint8)
-        size = _put_data(page, i, end, np.int64(inner.ctypes.data))
-        inner[size : size + SLACK] = 0
-        at = _put_inner(inner, size, to)
+    text = np.zeros(2 * size + SLACK, np.uint8)
+    inner = np.zeros(size + SLACK, np.uint8)
+    inner_size = _put_data(states, size, np.int64(inner.ctypes.data))
+    inner[inner_size : inner_size + SLACK] = 0
+    keys = np.zeros(SLOTS + PROBES, np.uint64)
+    sums = np.zeros(SLOTS + PROBES, np.int64)
+    most = _longest_key(states, size, False, keys, sums, np.int64(0))
+    most = _longest_key(inner, inner_size, True, keys, sums, most)
+    at = np.int64(0)
+    if sums[most]:
+        to = np.int64(text.ctypes.data)
+        at = _put_prose(states, size, False, to, at, keys[most])
+        at = _put_prose(inner, inner_size, True, to, at, keys[most])
     text[at : at + SLACK] = 0
     return text, at
 
 
-@apart_allocating
-def _put_longest(page: Any, i: Any, end: Any, out: Any) -> Any:
-    """Write the prose behind the key that has most of it. Returns where it ends."""
-    keys = np.zeros(SLOTS + PROBES, np.uint64)
-    sums = np.zeros(SLOTS + PROBES, np.int64)
-    most = _longest_key(page, i, end, keys, sums)
-    return _put_prose(page, i, end, out, keys[most]) if sums[most] else np.int64(0)
+@fused
+def _next_string(page: Any, i: Any, end: Any, is_inner: Any) -> Any:
+    """
+    Return where the next string begins, behind its mark, and where it ends; `end` if there is none.
+    A zero ends what is never closed. Inner data have double marks alone.
+    """
+    while i < end:
+        mark = byte_at(page, i)
+        i += 1
+        if mark != 34 and (is_inner or (mark != 39 and mark != 96)):
+            continue
+        stop = i
+        while stop < end and byte_at(page, stop) != mark and byte_at(page, stop) != 0:
+            stop += 2 if byte_at(page, stop) == 92 else 1
+        if stop < end and byte_at(page, stop) == mark:
+            return i, stop
+        i = stop
+    return end, end
 
 
 @apart
-def _longest_key(page: Any, i: Any, end: Any, keys: Any, sums: Any) -> Any:
+def _longest_key(array: Any, end: Any, is_inner: Any, keys: Any, sums: Any, most: Any) -> Any:
     """
-    Count the bytes of prose behind each key into its slot of `sums`, which are 0. Returns the slot
-    that has most, of two the one that had as much before the other.
+    Count the bytes of prose behind each key into its slot of `sums`. Returns the slot that has
+    most, of two the one that had as much before the other. The caller holds the array.
     """
+    page = np.int64(array.ctypes.data)
     key = names.SEED
-    most = np.int64(0)
-    i = machine.find_quote(page, i, end)
+    i, stop = _next_string(page, np.int64(0), end, is_inner)
     while i < end:
-        stop = end_of_string(page, i + 1, end)
         if _is_key(page, stop, end):
-            key = _hash_of(page, i + 1, stop)
-        elif stop < end and _is_prose(page, i + 1, stop):
+            key = _hash_of(page, i, stop)
+        elif _is_prose(page, i, stop):
             slot = np.int64(key % np.uint64(SLOTS))
             last = slot + PROBES - 1
             while slot < last and sums[slot] and keys[slot] != key:
@@ -195,28 +238,57 @@ def _longest_key(page: Any, i: Any, end: Any, keys: Any, sums: Any) -> Any:
                 keys[slot] = key
                 sums[slot] += stop - i
                 most = slot if sums[slot] > sums[most] else most
-        i = machine.find_quote(page, stop + 1, end)
+        i, stop = _next_string(page, stop + 1, end, is_inner)
     return most
 
 
 @apart
-def _put_prose(page: Any, i: Any, end: Any, out: Any, wanted: Any) -> Any:
+def _put_prose(array: Any, end: Any, is_inner: Any, out: Any, at: Any, wanted: Any) -> Any:
     """
     Write the prose in strings whose key has a hash, a line break before each. Returns where the
     text ends.
     """
-    at = np.int64(0)
+    page = np.int64(array.ctypes.data)
     key = names.SEED
-    i = machine.find_quote(page, i, end)
+    i, stop = _next_string(page, np.int64(0), end, is_inner)
     while i < end:
-        stop = end_of_string(page, i + 1, end)
         if _is_key(page, stop, end):
-            key = _hash_of(page, i + 1, stop)
-        elif stop < end and key == wanted and _is_prose(page, i + 1, stop):
+            key = _hash_of(page, i, stop)
+        elif key == wanted and _is_prose(page, i, stop):
             set_byte(out, at, np.int64(10))
-            at = put_string(page, i + 1, stop, out, at + 1)
-        i = machine.find_quote(page, stop + 1, end)
+            at = put_string(page, i, stop, out, at + 1)
+        i, stop = _next_string(page, stop + 1, end, is_inner)
     return at
+
+
+@apart
+def _put_data(array: Any, end: Any, out: Any) -> Any:
+    """
+    Write the strings that are data themselves: objects, arrays, and what has braces. What begins an
+    object or an array has a zero before it: others may be cut off, and go on in the next one, as
+    Next.js writes them. Returns where they end.
+    """
+    page = np.int64(array.ctypes.data)
+    at = np.int64(0)
+    i, stop = _next_string(page, np.int64(0), end, False)
+    while i < end:
+        byte = byte_at(page, i)
+        begins = byte == 123 or byte == 91
+        if begins or _has_brace(page, i, stop):
+            if begins:
+                set_byte(out, at, np.int64(0))
+                at += 1
+            at = put_string(page, i, stop, out, at)
+        i, stop = _next_string(page, stop + 1, end, False)
+    return at
+
+
+@fused
+def _has_brace(page: Any, i: Any, end: Any) -> Any:
+    for k in range(i, end):  # noqa: SIM110  # numba knows no any()
+        if byte_at(page, k) == 123 or byte_at(page, k) == 125:
+            return True
+    return False
 
 
 @fused
@@ -234,34 +306,14 @@ def _hash_of(page: Any, i: Any, end: Any) -> Any:
     return names.finished(key)
 
 
-@fused
-def _put_data(page: Any, i: Any, end: Any, out: Any) -> Any:
-    """Write the strings that are objects or arrays themselves. Returns where they end."""
-    at = np.int64(0)
-    i = machine.find_quote(page, i, end)
-    while i < end:
-        stop = end_of_string(page, i + 1, end)
-        byte = byte_at(page, i + 1)
-        if stop < end and (byte == 123 or byte == 91):
-            at = put_string(page, i + 1, stop, out, at)
-        i = machine.find_quote(page, stop + 1, end)
-    return at
-
-
 @apart_allocating
-def _put_inner(array: Any, size: Any, out: Any) -> Any:
-    """Write the prose of data in strings; its caller holds the array while this runs."""
-    return _put_longest(np.int64(array.ctypes.data), np.int64(0), size, out)
-
-
-@apart_allocating
-def letters_of_state(page: Any, i: Any, end: Any, references: Any) -> Any:
+def letters_of_state(states: Any, end: Any, references: Any) -> Any:
     """
-    Return the letters and digits of a state, `page[i:end]`, as a page would show its strings, with
-    SLACK zeros behind them; and their size. What is a string of JSON in a string is decoded, too.
+    Return the letters and digits of states, as a page would show their strings, with SLACK zeros
+    behind them; and their size. What is a string of JSON in a string is decoded, too.
     """
-    once = np.zeros(end - i + SLACK, np.uint8)
-    size = put_string(page, i, end, np.int64(once.ctypes.data), np.int64(0))
+    once = np.zeros(end + SLACK, np.uint8)
+    size = _put_again(states, end, np.int64(once.ctypes.data))
     once[size : size + SLACK] = 0
     twice = np.zeros(size + SLACK, np.uint8)
     size = _put_again(once, size, np.int64(twice.ctypes.data))
@@ -329,7 +381,7 @@ def _is_prose(page: Any, begin: Any, end: Any) -> Any:
     wide = 0
     for k in range(begin, end):
         byte = byte_at(page, k)
-        if byte == 123:
+        if byte == 123 or byte == 125:
             return False
         spaces += byte == 32
         if byte >= 0xE0:
