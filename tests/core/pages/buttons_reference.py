@@ -13,9 +13,11 @@ from tests.core.pages.region_reference import (
     ABOVE,
     END,
     LENGTH,
+    LINKED,
     NODE,
     OWN,
     PARENT,
+    SIZE,
     START,
     TAG,
     Page,
@@ -31,7 +33,9 @@ def read_buttons(page: Page) -> None:
     agreements = [
         b
         for b, block in enumerate(page.blocks)
-        if page.nodes[block[NODE]][TAG] == n.BUTTON and block[LENGTH] <= 48 and agrees(page, b)
+        if block[LENGTH] <= (48 if is_button(page, b) else 24)
+        and (is_button(page, b) or block[LINKED] == block[SIZE])
+        and agrees(page, b)
     ]
     for b in agreements[:16]:
         box = dialog_of(page, b)
@@ -44,6 +48,10 @@ def read_buttons(page: Page) -> None:
         for node in series if len(series) >= 3 else ():
             page.nodes[node][TAG] = n.P
             page.nodes[node][OWN] |= n.QUESTION
+
+
+def is_button(page: Page, b: int) -> bool:
+    return page.nodes[page.blocks[b][NODE]][TAG] == n.BUTTON
 
 
 def agrees(page: Page, b: int) -> bool:
@@ -62,7 +70,8 @@ def of(page: Page, node: int) -> list[int]:
 
 def dialog_of(page: Page, b: int) -> int:
     """The box that a button makes a dialog, 0 for none."""
-    texts = [k for k in range(max(b - 32, 0), b) if page.grades[k] == "prose"]
+    back = 32 if is_button(page, b) else 4
+    texts = [k for k in range(max(b - back, 0), b) if page.grades[k] == "prose"]
     around = page.around(page.blocks[b][NODE])
     boxes = [k for k in around if texts and texts[-1] in of(page, k)]
     return boxes[0] if boxes and may_be_dialog(page, boxes[0], b) else 0

@@ -30,6 +30,9 @@ from worker.core.pages import names as n
 NO_BOXES = n.set_of(
     "article main body html h1 h2 h3 h4 h5 h6 table tbody thead tfoot tr td th dt span"
 )
+HEADS = (n.BUTTON, n.SUMMARY, n.DT)
+RUN = (n.P, n.UL, n.OL, n.DL, n.DD)
+BOXES = (n.DIV, n.SECTION, n.DD)
 ALIKE = n.ALIKE | n.NEGATIVE | n.SURE
 WORD = re.compile(rb"[a-z\x80-\xff]+")
 ELSEWHERE = n.HIDDEN | n.IN_NAV | n.IN_ASIDE | n.IN_FOOTER | n.SURE
@@ -47,6 +50,9 @@ def mark_terms(page: Page) -> None:
         box = box_of_terms(page, b)
         if box and (terms_in(page, b) == n.TERMS or may_offer(page, b, box, heading)):
             page.nodes[box][OWN] |= terms_in(page, b)
+        elif not box and terms_in(page, b) == n.TERMS:
+            for k in run_behind(page, b):
+                page.nodes[k][OWN] |= n.TERMS
     wanted = n.OFFER | n.TERMS if has_price(page, heading) else n.OFFER
     boxes = [k for k in page.rows if page.nodes[k][OWN] & wanted and is_box(page, k, heading)]
     inside = [k for k in page.rows if any(box in page.around(k) for box in boxes)]
@@ -59,7 +65,7 @@ def mark_terms(page: Page) -> None:
     before = sum(
         page.blocks[b][LENGTH]
         for b in others
-        if terms and heading < b < terms[0] and not is_link(page, b)
+        if terms and heading < b and (wanted & n.TERMS or b < terms[0]) and not is_link(page, b)
     )
     long = sum(page.blocks[b][LENGTH] for b in terms) > 2_000
     if before < 40 or prose_of(page, others) > 2_000 or long:
@@ -99,7 +105,8 @@ def may_offer(page: Page, b: int, box: int, heading: int) -> bool:
         and not is_link(page, other)
     ]
     is_alone = all(level_of(page, other) != level for other in others)
-    return level < 6 and is_alone and not page.nodes[box][OWN] & n.POSITIVE
+    is_short = sum(page.grades[k] == "prose" for k in of(page, box)) <= 3
+    return level < 6 and is_alone and is_short and not page.nodes[box][OWN] & n.POSITIVE
 
 
 def has_price(page: Page, heading: int) -> bool:
@@ -131,9 +138,13 @@ def terms_in(page: Page, b: int) -> int:
 
 def heads_terms(page: Page, b: int) -> bool:
     """Whether a block is a heading, a summary or a button with a word of terms."""
+    return heads(page, b) and page.blocks[b][LENGTH] <= 48 and terms_in(page, b) > 0
+
+
+def heads(page: Page, b: int) -> bool:
+    """Whether a block may head a text."""
     node = page.blocks[b][NODE]
-    is_head = page.nodes[node][TAG] in (n.BUTTON, n.SUMMARY) or page.above(node, n.IN_HEADING)
-    return is_head and page.blocks[b][LENGTH] <= 48 and terms_in(page, b) > 0
+    return page.nodes[node][TAG] in HEADS or bool(page.above(node, n.IN_HEADING))
 
 
 def box_of_terms(page: Page, b: int) -> int:
@@ -144,8 +155,30 @@ def box_of_terms(page: Page, b: int) -> int:
     if not around or of(page, around[0])[0] != b:
         return 0
     level = level_of(page, b)
-    levels = [level_of(page, other) for other in of(page, around[0])[1:]]
-    return 0 if level < 6 and min(levels) <= level else around[0]
+    others = of(page, around[0])[1:]
+    tags = [page.nodes[page.blocks[other][NODE]][TAG] for other in [b, *others]]
+    levels = [level_of(page, other) for other in others]
+    is_one_of_many = min(levels) <= level if level < 6 else tags[0] in tags[1:]
+    return 0 if is_one_of_many else around[0]
+
+
+def run_behind(page: Page, b: int) -> list[int]:
+    """A box without a heading behind a heading, and paragraphs and lists beside both."""
+    around = page.around(page.blocks[b][NODE])
+    below = [k for k in around if of(page, k)[-1] <= b]
+    if not below or b + 1 == len(page.blocks):
+        return []
+    run = []
+    for k in page.rows:
+        held = of(page, k)
+        is_beside = page.nodes[k][PARENT] == page.nodes[below[-1]][PARENT]
+        if not is_beside or k <= below[-1] or not held:
+            continue
+        is_text = page.nodes[k][TAG] in BOXES and not any(heads(page, other) for other in held)
+        if not (is_text and held[0] == b + 1) and page.nodes[k][TAG] not in RUN:
+            break
+        run.append(k)
+    return run
 
 
 def is_box(page: Page, k: int, heading: int) -> bool:

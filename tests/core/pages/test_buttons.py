@@ -43,10 +43,19 @@ def test_an_agreement_makes_a_box_a_dialog(language: str, place: str) -> None:
     assert extract_pages([page]).text(0) == f"The ferry is late\n{ARTICLE}"
 
 
+def test_a_link_by_which_one_agrees_does_so_too() -> None:
+    """Many boxes have no other button."""
+    box = f"<div><h2>Hello</h2><p>{TEXT * 3}</p><a href=/p>More</a><br><br><a href=#>Accept all</a></div>"
+    assert extract_pages([PAGE + box]).text(0) == f"The ferry is late\n{ARTICLE}"
+
+
 OTHERS = {
     "holds the heading": f"<div>{PAGE}<p>{TEXT}</p><button>Accept</button></div>",
     "holds the article": f"<div><p>{TEXT}</p><article>{PAGE}</article><button>Accept</button></div>",
     "is the article": f"<article><p>{TEXT}</p><p>{ARTICLE}</p><button>Accept</button></article>",
+    "a link far behind": f"<div><p>{TEXT}</p><p>{ARTICLE}</p>{'<p>No.</p>' * 4}<a href=/a>Accept</a></div>",
+    "a long link": f"<div><p>{TEXT}</p><p>{ARTICLE}</p><a href=/a>They accept what was said of them</a>"
+    "</div>",
     "goes on behind the button": f"<div><p>{TEXT}</p><button>Accept</button><p>{ARTICLE}</p></div>",
     "another word": f"<div><p>{TEXT}</p><p>{ARTICLE}</p><button>Acceptable</button></div>",
     "no button": f"<div><p>{TEXT}</p><p>{ARTICLE}</p><p>Accept all</p></div>",

@@ -121,6 +121,11 @@ LISTINGS = {  # of which the introduction is the same on all pages: the page, an
     "a line that counts the products": (
         ARCHIVE.replace("{}", "<p>1–24 of 480 products</p><div>{}</div>"), CARD, 10),
     "articles that are called teasers": (ARCHIVE, NAMED_TEASER, 8),
+    "boxes that are called teasers": (ARCHIVE, TEASER.replace("class=c1", "class=teaser"), 8),
+    "a form that sorts the list": (
+        ARCHIVE.replace("{}", "<form><label>Sort by</label><select></select></form>{}"), TILE, 12),
+    "no heading": (f"<title>Ferries</title><p>{SENTENCE}</p><div><p>{INTRODUCTION}</p><ul>{{}}</ul>"
+        "</div>", RESULT, 20),
     "results of a search": (ARCHIVE.replace("{}", "<ol>{}</ol>"), RESULT, 20),
     "tiles without headings": (ARCHIVE, TILE, 12),
     "products above what is said of them": (

@@ -131,6 +131,16 @@ OWN = {
         f"<section><h2>Forecasts</h2><p>{SAID_BY_ALL}</p></section></main>",
         ("The ferry is late", "Wind", "7 knots"),
     ),
+    "many values above a heading, and a longer text below it": (
+        f"<main><div>{HEAD}{'<div>Wind<b>7 knots</b></div>' * 5}</div><section><h2>Forecasts</h2>"
+        f"<p>{SAID_BY_ALL}</p><p>{SAID_BY_ALL}</p><p>{SAID_BY_ALL}</p></section></main>",
+        ("The ferry is late", "Wind7 knots"),
+    ),
+    "a caption beside a short text": (
+        f"<main>{HEAD}<figure><img src=a><figcaption>{ARTICLE}</figcaption></figure><p>{SAID_BY_ALL}</p>"
+        "</main>",
+        (ARTICLE,),
+    ),
     "a heading and a line in a box called a header": (
         f"<main><div class=x-header>{HEAD}<span>At 14:05</span></div><p>{SAID_BY_ALL}</p></main>",
         ("The ferry is late", "At 14:05"),
@@ -159,6 +169,8 @@ PASSING = {
     f"<p>{ARTICLE}</p></div></article>",
     "a byline above a longer text": f"<main>{HEAD}<div>By Ann | 145 shares</div><div><h2>On Monday</h2>"
     f"<p>{LONG}</p></div></main>",
+    "a caption beside a longer text": f"<main>{HEAD}<p>{ARTICLE}</p><p>{LONG}</p><p>{LONG}</p><figure>"
+    "<figcaption>Seen on the quay, one of 145 shares of it.</figcaption></figure></main>",
     "the site's name": "<title>The ferry is late | 145 shares</title><h1>145 shares</h1><main>"
     f"<h2>The ferry is late</h2><p>{ARTICLE}</p></main>",
 }  # fmt: skip

@@ -30,6 +30,10 @@ BOXES = {
     "details with headings": "<details><summary><h2>{h}</h2></summary><div>{t}</div></details>",
     "accordion": "<div><h2 class=head><button>{h}</button></h2><div>{t}</div></div>",
     "items": "<ul><li><h4>{h}</h4>{t}</li></ul>",
+    "headings alone": "<h3>{h}</h3>{t}",
+    "headings beside boxes": "<h3>{h}</h3><div>{t}</div>",
+    "buttons in a row": "<button>{h}</button><div>{t}</div>",
+    "answers": "<dl><dt>{h}</dt><dd>{t}</dd></dl>",
     "ids": "<div id=tab-shipping>{t}</div>",
 }
 # {n}: the product's name; {d}: what the shop says of it.
@@ -102,9 +106,8 @@ KEPT = {
     "nothing before them": f"<main><h1>A hat</h1>{PRICE}{BOX}</main>",
     "before the heading": f"<div>{BOX}{BOX}<h1>A hat</h1>{PRICE}{OWN}</div>",
     "long pages": f"<main><h1>A hat</h1>{PRICE}{OWN * 40}{BOX}</main>",
-    "sections side by side": f"<main><h1>A hat</h1>{PRICE}{OWN}{BOX[9:-10]}{BOX[9:-10]}</main>",
-    "another section in the box": f"<main><h1>A hat</h1>{PRICE}{OWN}"
-    f"{BOX.replace('</section>', '<h2>Sizes</h2><p>All heads.</p></section>')}</main>",
+    "a box with a heading behind a heading": f"<main><h1>A hat</h1>{PRICE}{OWN}<h2>Payment</h2><div>"
+    f"<h3>Wool</h3><p>{TERMS}</p></div></main>",
     "a box called paywall": f"<main><h1>A hat</h1>{OWN}<div class=paywall><p>{TERMS}</p></div></main>",
     "the main part's class": f"<h1>A hat</h1>{PRICE}{OWN}<main class=shipping><p>{TERMS}</p></main>",
     "a cell's class": f"<h1>A hat</h1>{PRICE}{OWN}<table><tr><td class=shipping><p>{TERMS}</p></table>",
@@ -115,6 +118,8 @@ KEPT = {
     f"<h2>How payment is made</h2><p>{TERMS * 6}</p></div>",
     "the same of subscribers": f"<h1>Films</h1>{OWN}<div class=c-7>"
     f"<h2>Why subscribers leave</h2><p>{TERMS * 6}</p></div>",
+    "the same in four paragraphs": f"<h1>Films</h1>{OWN}<div class=c-7>"
+    f"<h2>Why subscribers leave</h2>{f'<p>{TERMS[:86]}</p>' * 4}<p>{TERMS}</div>",
     "the same in a body's class": f"<h1>Films</h1>{OWN}<div class=content>"
     f"<h2>Why subscribers leave</h2><p>{TERMS}</p></div>",
     "a manual in sections": f"<main><h1>Topics</h1>{OWN}<section><h2>Subscribing to a topic</h2>"
@@ -130,6 +135,19 @@ KEPT = {
 def test_other_pages_keep_what_they_say_of_them(name: str) -> None:
     """A word proves little."""
     assert TERMS.strip() in text(KEPT[name])
+
+
+def test_what_stands_behind_terms_is_kept() -> None:
+    """In the same box, behind a heading of its own; and below them, if nothing stands before."""
+    sizes = (
+        f"{BOX[9:-10]}<h2>Sizes</h2><p>All heads of hares, hounds and horses have their hats.</p>"
+    )
+    shown = text(f"<main><h1>A hat</h1>{PRICE}{OWN}<section>{sizes}</section></main>")
+    assert "All heads" in shown
+    assert TERMS.strip() not in shown
+    shown = text(f"<main><h1>A hat</h1>{PRICE}{BOX}<div>{OWN}</div></main>")
+    assert "Galway" in shown
+    assert TERMS.strip() not in shown
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ Reads what a page's buttons say of the boxes around them.
     question    a series of buttons, each with text behind it, are the headings of that text
 
 Nothing else in the markup of many consent boxes says what they are: their classes are made by a
-program, or have the name of a library. But all have a button by which one agrees, and the words on
-it are few. These are the only words of a language that the selection knows.
+program, or have the name of a library. But all have a button or a link by which one agrees, and
+the words on it are few. These are the only words of a language that the selection knows.
 
 An agreement is believed of a box alone that holds neither the page's heading nor a landmark, and
 ends with its buttons. So a video that asks before it loads does not take an article with it.
@@ -24,9 +24,11 @@ from worker.core.kernels.machine import byte_at
 from worker.core.pages import names
 from worker.core.pages.measures import PROSE
 from worker.core.pages.skeleton import (
+    B_BYTES,
     B_END,
     B_KEEP,
     B_LENGTH,
+    B_LINK,
     B_NODE,
     B_START,
     BLOCKS,
@@ -44,6 +46,8 @@ from worker.core.pages.titles import repeats_title
 
 AGREEMENT_MAX = 48  # letters on a button by which one agrees ...
 ALONE_MAX = 10  # ... or with a word that elsewhere means something else ("Got it")
+LINK_MAX = 24  # ... or on a link that stands alone
+LINK_BACK_MAX = 4  # blocks before such a link in which the text of its box is looked for
 BACK_MAX = 32  # blocks before the button in which the text of its box is looked for
 TRIES_MAX = 16  # buttons of a page that are looked at, each at the cost of its box
 QUESTION_MIN = 10  # letters of a question on a button
@@ -63,12 +67,13 @@ def read_buttons(room: Any) -> None:
     nodes = room.nodes
     tries = 0
     for b in range(room.state[BLOCKS]):
-        node = blocks[b, B_NODE]
-        if nodes[node, N_TAG] != names.BUTTON:
+        is_button = nodes[blocks[b, B_NODE], N_TAG] == names.BUTTON
+        if not is_button and blocks[b, B_LINK] < blocks[b, B_BYTES]:
             continue
-        if tries < TRIES_MAX and blocks[b, B_LENGTH] <= AGREEMENT_MAX and _agrees(room, b):
+        longest = AGREEMENT_MAX if is_button else LINK_MAX
+        if tries < TRIES_MAX and blocks[b, B_LENGTH] <= longest and _agrees(room, b):
             tries += 1
-            _mark_dialog(room, b)
+            _mark_dialog(room, b, BACK_MAX if is_button else LINK_BACK_MAX)
     _name_questions(room)
 
 
@@ -89,16 +94,16 @@ def _agrees(room: Any, b: Any) -> Any:
 
 
 @apart
-def _mark_dialog(room: Any, b: Any) -> None:
+def _mark_dialog(room: Any, b: Any, back: Any) -> None:
     """
     Mark the smallest box that holds a button and the text before it as a dialog, if it can be one.
     """
     blocks = room.blocks
     nodes = room.nodes
     text = b - 1
-    while text >= 0 and b - text <= BACK_MAX and blocks[text, B_KEEP] != PROSE:
+    while text >= 0 and b - text <= back and blocks[text, B_KEEP] != PROSE:
         text -= 1
-    if text < 0 or b - text > BACK_MAX:
+    if text < 0 or b - text > back:
         return
     box = blocks[b, B_NODE]
     while box > 0 and nodes[box, N_FIRST] > text:

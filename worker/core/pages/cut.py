@@ -51,7 +51,7 @@ from worker.core.pages.skeleton import (
 
 # Which words are believed: all; those of dialogs and comments; those of comments behind an article
 ALL_WORDS, SURE_WORDS, NO_WORDS = range(3)
-_BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT | names.ALIKE)
+_BELIEVED = (names.NEGATIVE, names.SURE | names.COMMENT, names.COMMENT)
 
 # All limits count letters of prose, or a percentage of the page's prose, unless they say otherwise.
 HOLDS_PAGE = 50  # percent: a container with as much is the page itself, under any class name
@@ -64,6 +64,7 @@ PARAGRAPH_MIN = 80  # a paragraph of an article with as much is not boilerplate
 COMMENTS_AFTER = 60  # a class "comment" is believed if as much stands before the box
 THREAD = 80  # percent of prose and items: comments with as much, and less before them, are the page
 VALUES_BEFORE = 120  # letters: the same of text that is no prose
+CAPTIONS_BESIDE = 600  # a caption is text of a page with less
 HEADERS_AFTER = 60  # a <header> with as much before it heads a part of the page, not the page
 WEAK_LENGTH = 120  # letters, none of prose: a weak word cuts a shorter box (byline, date, credit)
 ARTICLE_PROSE = 200  # an <article> with less is not counted as one of several
@@ -182,7 +183,8 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
         return False
     if _holds_heading(room, k):
         return tag == names.FOOTER
-    if _is_lead(room, k):
+    is_caption = tag == names.FIGCAPTION and not own & (names.SURE | names.COMMENT)
+    if _is_lead(room, k) or (is_caption and total < CAPTIONS_BESIDE):
         return False
     prose = nodes[k, N_PROSE]
     if (
@@ -307,7 +309,6 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any, is_thread: Any) -> Any:
             or tag == names.NAV
             or tag == names.FOOTER
             or (own & names.SURE and words != NO_WORDS)
-            or own & names.ALIKE
         ):
             return True
         if own & names.COMMENT and nodes[k, N_BEFORE] >= COMMENTS_AFTER:
@@ -357,7 +358,8 @@ def cut_boilerplate(room: Any, words: Any) -> Any:
         cut = nodes[nodes[k, N_PARENT], N_CUT] or nodes[k, N_CUT]
         is_part = by_parts and _is_part(nodes, k)
         nodes[k, N_WHOLE] = nodes[k, N_PROSE] if is_part else nodes[nodes[k, N_PARENT], N_WHOLE]
-        if cut or _is_cut(room, k, total, words, is_thread):
+        is_alike = nodes[k, N_OWN] & names.ALIKE != 0
+        if cut or is_alike or _is_cut(room, k, total, words, is_thread):
             nodes[k, N_CUT] = 1
             count += 1
     return count

@@ -49,7 +49,7 @@ from worker.core.pages.skeleton import (
 INTRODUCTION_BLOCKS = 2
 INTRODUCTION_BLOCKS_PAGED = 6  # ... above a list with links to its other pages
 INTRODUCTION_LENGTH = 1_000
-LISTED_ARTICLES = 5  # entries of a list that is the page, if they stand in articles ...
+LISTED_ARTICLES = 5  # entries of a list that is the page, if they are articles or teasers ...
 LISTED_MIN = 10  # ... or in anything else: lists of related pages have fewer
 LISTED_PAGED = 3  # ... or before links to the list's other pages, as its last page may have
 NUMBER_WITHIN = 8  # blocks of these links in which a number is looked for: time is linear
@@ -57,7 +57,7 @@ PAGER_BEHIND = 2  # blocks that may stand between a list and these links
 # A line with fewer letters is no introduction if a longer text is there. It may stand between the
 # links of a list, as prices do, or above them and count them.
 LINE_LENGTH = 40
-ARTICLE_UP = 6  # the article that is an entry is looked for in so many containers: time is linear
+TEASER_UP = 6  # the teaser that is an entry is looked for in so many containers: time is linear
 
 # What a block is to a list.
 OTHER, ENTRY, END_OF_LIST = range(3)
@@ -84,7 +84,7 @@ def keep_listed(room: Any) -> None:
     blocks = room.blocks
     nodes = room.nodes
     first, end = _introduction(room)
-    if end == 0 or (room.state[REGION] == 0 and room.state[HEADING] < 0):
+    if end == 0:
         return
     listed = _list_within(room, end, nodes[room.state[REGION], N_END])
     heading = room.state[HEADING]
@@ -161,12 +161,15 @@ def _is_introduction_of(room: Any, listed: Any) -> Any:
 def _may_be_listed(nodes: Any, node: Any) -> Any:
     """
     Return whether a container may be a part of a list: it stands in no margin, and in no box with a
-    margin's class name. An article that is called a teaser is an entry all the same.
+    margin's class name, nor in a form. A box that is called a teaser is an entry all the same.
     """
     above = nodes[node, N_ABOVE]
-    if above & names.NEGATIVE and above & names.IN_ARTICLE and not above & _MARGIN:
-        for _ in range(ARTICLE_UP):
-            if nodes[node, N_TAG] == names.ARTICLE and nodes[node, N_OWN] & names.TEASER:
+    around = max(nodes[node, N_PARENT], 0)
+    if nodes[node, N_TAG] == names.FORM or nodes[around, N_TAG] == names.FORM:
+        return False
+    if above & names.NEGATIVE and not above & _MARGIN:
+        for _ in range(TEASER_UP):
+            if nodes[node, N_OWN] & names.TEASER:
                 above = nodes[nodes[node, N_PARENT], N_ABOVE]
             if nodes[node, N_TAG] == names.ARTICLE or nodes[node, N_OWN] & names.NEGATIVE:
                 break
@@ -215,7 +218,8 @@ def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
     start = nodes[first_box, N_FIRST]
     stop = min(b, nodes[last_box, N_END])
     is_paged = _is_paged(room, last_box, stop)
-    least = LISTED_ARTICLES if within & names.IN_ARTICLE else LISTED_MIN
+    is_teaser = within & (names.IN_ARTICLE | names.NEGATIVE) != 0  # margins are none: teasers
+    least = LISTED_ARTICLES if is_teaser else LISTED_MIN
     if count < (LISTED_PAGED if is_paged else least):
         return _NO_LIST
     if start < begin or not _may_stand_between(room, begin, start, is_paged, False):

@@ -9,15 +9,17 @@ or its class: the words are few (`term` in `names.tsv`), as those of agreements 
 
 A word alone proves little. So a box is marked only if it begins with such a heading, or is named
 so, and stands behind the page's heading and a text; on a page that is short without it, and whose
-heading has no such word. A shop's page has a price before the box, too. And terms are short: an
+heading has no such word. A shop's page has a price before the box, too; there the text may also
+stand behind the box, and what stands beside a heading needs no box. And terms are short: an
 article's body may begin with such a heading as well. Then the box is a dialog to all later steps.
 An article on payments, a manual with a chapter on delivery, and a page of the terms themselves stay
 as they are.
 
 Offers are known by their headings alone. The class "paywall" often names the article behind it:
 when we believed that class, four of 740 reviewed pages lost their text. An offer is the only part
-of its page: a manual with a heading for each section has others beside the one on subscriptions. A
-button to subscribe at the end of a box is not enough either: the box may be the article's.
+of its page: a manual with a heading for each section has others beside the one on subscriptions.
+And it has a few sentences: an article about subscriptions has more paragraphs. A button to
+subscribe at the end of a box is not enough either: the box may be the article's.
 
 Pages that list the terms of a country were alike by their first sentence until a price was asked
 for.
@@ -55,10 +57,11 @@ from worker.core.pages.skeleton import (
 from worker.core.pages.titles import repeats_title
 
 TERM_HEAD_MAX = 48  # letters of a heading of terms
-TERM_BEFORE = 40  # letters of text, without links, that stand between the page's heading and terms
+TERM_BEFORE = 40  # letters of text, without links, that stand behind the page's heading
 TERM_BESIDE = 2_000  # letters of other prose beside which terms make no two pages alike
 ALL_PROSE = 8_000  # ... and with terms: a page with more is not looked at
 TERM_MAX = 2_000  # letters of all boxes of a page together: what is longer is the page's own text
+OFFER_PARAGRAPHS = 3  # blocks of prose that an offer has at most
 BOXES_MAX = 16  # headings with a word of terms that are looked at, each at the cost of a sweep
 
 PRICE_WITHIN = 16  # blocks behind the page's heading in which a price is looked for
@@ -69,7 +72,9 @@ _ALIKE = names.ALIKE | names.NEGATIVE | names.SURE
 _NO_TERMS = names.set_of(
     "article main body html h1 h2 h3 h4 h5 h6 table tbody thead tfoot tr td th dt span"
 )
-_HEADS = names.set_of("button summary")
+_HEADS = names.set_of("button summary dt")
+_RUN = names.set_of("p ul ol dl dd")
+_BOXES = names.set_of("div section dd")
 _ELSEWHERE = names.HIDDEN | names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER | names.SURE
 
 
@@ -97,7 +102,8 @@ def _mark(room: Any) -> None:
     begin = _name_boxes(room)
     if begin < 0:
         return
-    wanted = names.OFFER | names.TERMS if _has_price(room, begin) else names.OFFER
+    is_shop = _has_price(room, begin)
+    wanted = names.OFFER | names.TERMS if is_shop else names.OFFER
     if not _find_boxes(room, begin, wanted):
         return
     before = np.int64(0)
@@ -113,7 +119,8 @@ def _mark(room: Any) -> None:
             continue
         if blocks[b, B_KEEP] == PROSE:
             beside += blocks[b, B_LENGTH]
-        if b > begin and not is_behind and blocks[b, B_LINK] * 2 < blocks[b, B_BYTES]:
+        is_own = b > begin and (is_shop or not is_behind)
+        if is_own and blocks[b, B_LINK] * 2 < blocks[b, B_BYTES]:
             before += blocks[b, B_LENGTH]
     if before < TERM_BEFORE or beside > TERM_BESIDE or inside > TERM_MAX:
         return
@@ -153,6 +160,8 @@ def _name_boxes(room: Any) -> Any:
             tries += term != 0
             if box > 0 and (term == names.TERMS or _is_offer(room, b, box, begin)):
                 nodes[box, N_OWN] |= term
+            elif box == 0 and term == names.TERMS:
+                _name_run(room, b)
     return begin
 
 
@@ -204,22 +213,65 @@ def _box_of(room: Any, b: Any) -> Any:
     if box <= 0 or nodes[box, N_FIRST] != b:
         return np.int64(0)
     level = level_of(nodes, blocks[b, B_NODE])
+    tag = nodes[blocks[b, B_NODE], N_TAG]
     for other in range(b + 1, nodes[box, N_END]):
-        if level_of(nodes, blocks[other, B_NODE]) <= level < NO_LEVEL:
+        node = blocks[other, B_NODE]
+        is_like = level == NO_LEVEL and nodes[node, N_TAG] == tag
+        if is_like or level_of(nodes, node) <= level < NO_LEVEL:
             return np.int64(0)
     return box
+
+
+@fused
+def _name_run(room: Any, b: Any) -> None:
+    """
+    Name what stands behind a heading and beside it as terms: a box without a heading, and
+    paragraphs and lists up to anything else.
+    """
+    nodes = room.nodes
+    head = np.int64(-1)
+    around = room.blocks[b, B_NODE]
+    while around > 0 and nodes[around, N_END] <= b + 1:
+        head = around
+        around = nodes[around, N_PARENT]
+    if head < 0 or b + 1 >= room.state[BLOCKS]:
+        return
+    for k in range(head + 1, room.state[NODES]):
+        if nodes[k, N_PARENT] < around:
+            return
+        if nodes[k, N_PARENT] != around or nodes[k, N_FIRST] == nodes[k, N_END]:
+            continue
+        is_box = nodes[k, N_FIRST] == b + 1 and _BOXES[nodes[k, N_TAG]] and not _has_head(room, k)
+        if not is_box and not _RUN[nodes[k, N_TAG]]:
+            return
+        nodes[k, N_OWN] |= names.TERMS
+
+
+@fused
+def _has_head(room: Any, k: Any) -> Any:
+    """Return whether a container holds a heading, a button or a term."""
+    nodes = room.nodes
+    for b in range(nodes[k, N_FIRST], nodes[k, N_END]):
+        node = room.blocks[b, B_NODE]
+        if nodes[node, N_ABOVE] & names.IN_HEADING or _HEADS[nodes[node, N_TAG]]:
+            return True
+    return False
 
 
 @fused
 def _is_offer(room: Any, b: Any, box: Any, begin: Any) -> Any:
     """
     Return whether a box with a word of offers may be one: its heading is the only one of its level
-    behind the page's heading, but for links and margins, and no class says that it is text.
+    behind the page's heading, but for links and margins, no class says that it is text, and it has
+    a few blocks of prose. An article has more.
     """
     blocks = room.blocks
     nodes = room.nodes
     level = level_of(nodes, blocks[b, B_NODE])
-    if level == NO_LEVEL or nodes[box, N_OWN] & names.POSITIVE:
+    paragraphs = 0
+    for other in range(b, nodes[box, N_END]):
+        paragraphs += blocks[other, B_KEEP] == PROSE
+    if level == NO_LEVEL or paragraphs > OFFER_PARAGRAPHS or nodes[box, N_OWN] & names.POSITIVE:
         return False
     for other in range(begin + 1, room.state[BLOCKS]):
         node = blocks[other, B_NODE]
