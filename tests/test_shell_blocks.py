@@ -23,6 +23,7 @@ import pytest
 
 from tests.cli import program
 from tests.conftest import REPOSITORY, output_of, plain_environment
+from tests.test_links import CODE
 from tests.test_repository import PAGES as EXAMPLES
 from worker.cli import PANELS, load_command
 
@@ -275,6 +276,23 @@ def blocks_that(answer: str, marks: Any = ()) -> list[Any]:
 def test_the_commands_of_a_page_can_be_pasted(script: str) -> None:
     """Bash reads the block, each program is known, and our own has each command and option."""
     assert _problems(script) == []
+
+
+@pytest.mark.parametrize("page", [name for name in PAGES if name != "CHANGELOG.md"])
+def test_options_in_sentences_exist(page: str) -> None:
+    """Those that stand with their command. The list of changes names some that are gone."""
+    commands = {name for entries in PANELS.values() for name in entries}
+    prose = CODE.sub("", (REPOSITORY / page).read_text())
+    calls = [
+        call.removeprefix("neardup ").split() for call in re.findall(r"`([^`]+ --[^`]*)`", prose)
+    ]
+    misused = [
+        problem
+        for call in calls
+        if call[0] in commands
+        for problem in _misuse(["neardup", *(word.rstrip("…") for word in call)])
+    ]
+    assert misused == []
 
 
 @pytest.mark.parametrize("script", DESTROYED.values(), ids=DESTROYED)
