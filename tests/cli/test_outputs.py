@@ -102,6 +102,35 @@ def test_no_two_roles_are_one_place(tmp_path: Path, role: str) -> None:
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
+def test_an_input_is_no_state(tmp_path: Path) -> None:
+    """A state is a folder, and a file of documents is none."""
+    (tmp_path / "in.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    given = ("dedup", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl", "--state")
+    assert "in.jsonl is an input, and --state must be a folder" in refused(
+        *given, tmp_path / "in.jsonl"
+    )
+
+
+def test_spark_is_named_by_a_url(tmp_path: Path) -> None:
+    """Spark would be said not to answer, after the inputs have been read."""
+    given = (
+        "archive",
+        "--input",
+        tmp_path,
+        "--output",
+        tmp_path / "judged",
+        "--spark",
+        "host:15002",
+    )
+    assert "--spark must be like sc://HOST:15002, got 'host:15002'" in misused(*given)
+
+
+def test_a_summary_calls_stdout_by_its_name(tmp_path: Path) -> None:
+    """Where documents that are kept go if no --output is named."""
+    (tmp_path / "in.jsonl").write_text(lines(page(1, text=ARTICLE)))
+    assert "; 1 kept in stdout; " in run("dedup", tmp_path / "in.jsonl", "--keep", "new").stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

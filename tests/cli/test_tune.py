@@ -551,7 +551,8 @@ def test_few_labelled_pairs_show_the_usual_thresholds_side_by_side(
 def test_a_corpus_without_copies_cannot_be_tuned(tmp_path: Path) -> None:
     """Exit code 1 and the reason."""
     documents = written(tmp_path / "docs.jsonl", {"a": "one text alone"})
-    assert "no pair is the same" in run("tune", documents, code=1).output
+    said = refused("tune", documents)
+    assert "nothing can be tuned: there is no pair of copies, of those sampled. " in said
 
 
 @pytest.mark.parametrize(

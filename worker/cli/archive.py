@@ -90,6 +90,7 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
     from worker.shell.files.places import check_outside, check_places, tell_nobody  # noqa: PLC0415
     from worker.shell.files.state import opened_state  # noqa: PLC0415
 
+    _check_spark(spark)
     named = [*inputs, *(reference or [])]
     check_outside(named, [], [output] if state is None else [output, state])
     check_places([], [output], {"--state": state})
@@ -115,6 +116,12 @@ def archive(  # noqa: PLR0913, PLR0917  # each is an option
         typer.echo(json.dumps(summary))
     elif not quiet:
         notice(f"{output}: {told_of(summary)}")
+
+
+def _check_spark(url: str | None) -> None:
+    """Refuse what Spark Connect would say does not answer, after the inputs have been read."""
+    if url is not None and not url.startswith("sc://"):
+        raise typer.BadParameter(f"--spark must be like sc://HOST:15002, got {url!r}")
 
 
 def _check_folders(output: Path, state: Path | None) -> None:

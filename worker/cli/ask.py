@@ -43,9 +43,7 @@ def ask(
     ],
     files: Annotated[
         list[str] | None,
-        typer.Argument(
-            help=f"{INPUTS}; folders, names with *, URLs; - is stdin.", metavar="[FILES]"
-        ),
+        typer.Argument(help=f"{INPUTS}; folders, names with *, URLs; - is stdin.", metavar="FILES"),
     ] = None,
     urls: Annotated[
         list[str] | None,

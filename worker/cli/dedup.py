@@ -107,7 +107,7 @@ def dedup(  # noqa: PLR0913  # each is an option
             summary = ended.run.summary
             said = f"{output}: {ended.run.told()}"
         else:
-            said = told_of(summary, output)
+            said = told_of(summary, "stdout" if output == STDIO else output)
     if as_json:
         typer.echo(json.dumps(summary))
     elif not quiet:

@@ -190,7 +190,8 @@ def pairs_of(labels: Sequence[Sequence[str]], path: Path, corpus: Corpus) -> Pai
         )
     if unknown:
         typer.echo(
-            f"{unknown:,} pairs left out: the documents have no such doc_id, or no text under it",
+            f"{unknown:,} {'pair' if unknown == 1 else 'pairs'} left out: the documents have no "
+            "such doc_id, or no text under it",
             err=True,
         )
     if not rows:

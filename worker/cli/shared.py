@@ -28,7 +28,7 @@ STDIN = Path("-")
 FilesArgument = Annotated[
     list[str],
     typer.Argument(
-        help=f"{INPUTS}; folders, patterns with *, URLs; - is stdin.",
+        help=f"{INPUTS}; folders, names with *, URLs; - is stdin.",
     ),
 ]
 KeepOption = Annotated[

@@ -95,10 +95,10 @@ class CopyKeys(BaseModel):
         (),
         "rules",
         (
-            'Which URLs name one page, like ["standard", "utm_*", "sid"]: re-crawls are told by '
-            "the page. standard: as browsers write a URL, without its fragment and a slash at the "
-            "end, and with its parameters in order; then the names of parameters that do not "
-            "count. Verdicts tell URLs as they came."
+            'Which URLs name one page, like ["standard", "utm_*", "sid"]: a re-crawl is recognised '
+            "by its page. standard: as browsers write a URL, without its fragment and a slash at "
+            "the end, and with its parameters in order; then the names of parameters that do not "
+            "count. Verdicts have URLs as they arrived."
         ),
         default_text="none",
     )
@@ -108,8 +108,8 @@ class CopyKeys(BaseModel):
         (
             'Which copies are better than their originals, like ["example.org", "earliest"]: '
             "hosts with their subdomains, the best one first. earliest, at the end: of two at one "
-            "place in the list, the one that was fetched first. Verdicts say it as better_copy; "
-            "which document is the original stays as it is."
+            "place in the list, the one that was fetched first. better_copy in a verdict says "
+            "whether its document is better; the original stays the same."
         ),
         default_text="none",
     )

@@ -48,8 +48,8 @@ class OperationSettings(BaseModel):
         300.0,
         "s",
         (
-            "Time between two snapshots at least. One of more than 64 MiB waits for 500,000 rows, "
-            "at most twelve times as long. A start replays what is newer."
+            "Shortest time between two snapshots. One of more than 64 MiB waits for 500,000 new "
+            "rows of the log, but at most twelve times as long. A start replays what is newer."
         ),
         low=1,
         high=86_400,

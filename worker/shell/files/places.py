@@ -128,6 +128,10 @@ def check_places(
     for option, folder in own:
         inside = folder.resolve()
         for name in inputs:
+            if inside.is_file() and _lies_in(name, inside):
+                raise StopError(
+                    f"{shown_name(name)} is an input, and {option} must be a folder: name another"
+                )
             if _lies_in(name, inside):
                 raise StopError(
                     f"{shown_name(name)} lies in {shown_name(folder)}, so that files of the run "
@@ -355,8 +359,8 @@ def asked(url: str, doing: str = "read") -> Iterator[tuple[Any, str]]:
         raise StopError(f"{url} needs fsspec: {install_extra('remote')}") from None
     try:
         system, path = url_to_fs(url)
-    except (ImportError, ValueError) as error:  # the scheme's own package, or no such scheme
-        raise StopError(f"cannot read {url}: {error}") from error
+    except Exception as error:  # no such scheme, its package is absent, or it logs in at once
+        raise StopError(f"cannot {doing} {url}: {_reason(error)}") from error
     try:
         yield system, path
     except Exception as error:  # each system has errors of its own
