@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.conftest import REPOSITORY
 from tests.core.golden import SAMPLES
 from worker.core.definition import POINTS_MIN, TOKENS_MAX, detect, elect, votes
 from worker.core.stopwords import (
@@ -28,6 +29,7 @@ from worker.core.stopwords import (
 )
 from worker.core.tokens import tokens
 
+LISTS = REPOSITORY / "worker" / "core" / "stopwords"
 # Advertisements proper; the others of the corpus's promotional texts are terms of contract in whole
 # sentences.
 PROMOTIONS = ("Urgency", "Scarcity", "Social Proof", "Misdirection")
@@ -44,6 +46,14 @@ def test_a_list_is_short_lower_case_and_of_tokens(language: str) -> None:
             character.isalnum() or unicodedata.category(character)[0] == "M" for character in word
         )
         assert len(tokens(word)) == 1  # else it would never match
+
+
+@pytest.mark.parametrize("language", languages())
+def test_the_words_of_a_list_are_in_order(language: str) -> None:
+    """Behind a comment with the language's name: a word that stands there twice is seen."""
+    name, *words = (LISTS / f"{language}.txt").read_text("utf-8").splitlines()
+    assert name.startswith("# ")
+    assert words == sorted(set(words))
 
 
 def test_an_unknown_language_has_the_union() -> None:

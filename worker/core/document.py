@@ -109,7 +109,7 @@ class DuplicateOf(NamedTuple):
     """
     The original that a duplicate belongs to, and how close the two are.
 
-    `distance` is in bits; `similarity` estimates the Jaccard index of their shingles, 0 to 1 in
+    `distance` is in bits; `similarity` estimates the Jaccard index of their phrases, 0 to 1 in
     thousandths, by their sketches. `same_url` is true for a re-crawl, and false for a copy
     elsewhere. `copies` counts the duplicates of the original so far, this one included; None in
     messages of older versions. `better_copy`: whether this document is the better copy of the two;
