@@ -281,6 +281,8 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: st
     assert target.read_text() == "the former"
     if command != "find-clusters":  # which takes what is no archive for numbers
         assert re.match(r"nothing could be \w+: \d documents?, \d damaged records?", text)
+    if command == "dedup":
+        assert text.endswith(": there is nothing in what was read") == (not content)
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.parquet"])

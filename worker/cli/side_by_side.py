@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 BLOCK_BITS = 16
 CONTEXT_TOKENS = 6  # shown on either side of a change
 STEPS_SHOWN_MAX = 400  # a longer diff is no longer read
+# What is said of a text that is not compared by its shingles.
+_OF_KINDS = {
+    Kind.FULL: "",
+    Kind.SHORT: "; short: only an equal text matches",
+    Kind.EMPTY: "; empty",
+}
 
 ShinglesOption = Annotated[
     int, typer.Option(help="How many shingles of each kind to show, the heaviest first.", min=0)
@@ -123,7 +129,7 @@ def show_side_by_side(
     """Write the page of two documents, A and B, with so many shingles of each kind."""
     found = compared.texts
     for label, name, made, count in zip("AB", names, found.fingerprints, found.tokens, strict=True):
-        told = f"{count:,} tokens, {made.features:,} shingles, {made.kind.name}"
+        told = f"{count:,} tokens, {made.features:,} shingles{_OF_KINDS[made.kind]}"
         console.print(Text(printable(f"{label}  {name}: {told}")))
     for label, account in zip("AB", compared.accounts, strict=True):
         if account is not None:

@@ -75,6 +75,8 @@ class InputTally:
         """Raise StopError if no document can be judged; `what` is its name in the error."""
         if self.documents == self.dead:
             first = "".join(f"; {one}" for one in (self.first_dead, self.first_damage) if one)
+            if not (first or self.left_out):
+                first = ": there is nothing in what was read"
             raise StopError(f"{what} could be judged: {self.told()}{first}")
 
 
