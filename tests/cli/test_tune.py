@@ -111,6 +111,14 @@ def test_an_archive_is_planned_step_by_step() -> None:
     assert hours in result.stderr
 
 
+@pytest.mark.parametrize("options", [["--documents", "3G"], ["--documents", "6G", "--archive"]])
+def test_more_originals_than_an_index_can_hold_are_told(options: list[str]) -> None:
+    """Rows are 32 bits, whatever the memory: half of an archive's documents are originals."""
+    said = "3,000,000,000 originals are more than the 2,147,483,648 that one index can hold"
+    assert said in run("plan", *options).stderr
+    assert "one index can hold" not in run("plan", *options[:1], "1G", *options[2:]).stderr
+
+
 def test_the_judge_of_an_archive_is_planned_in_legs() -> None:
     """
     With --task-memory other tasks search most originals, so the judge needs less memory: what it

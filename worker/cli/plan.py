@@ -230,6 +230,17 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         typer.echo(f"- does not fit: a machine gives {in_bytes(limit)}")
     if isinstance(plans[0].search, SearchRules):
         typer.echo(_measured(plans[0].search))
+    _tell_of_too_many(count)
+
+
+def _tell_of_too_many(originals: int) -> None:
+    """Say that there are more originals than one index can hold, whatever its memory."""
+    if originals > group.ORIGINALS_MAX:
+        typer.echo(
+            f"{originals:,} originals are more than the {group.ORIGINALS_MAX:,} that one index can "
+            "hold: divide the documents",
+            err=True,
+        )
 
 
 def _group(
@@ -471,6 +482,7 @@ def _archive(
                 f"Extrapolated: the judge was measured with up to {JUDGE_MILLIONS_MAX:.0f} M "
                 f"originals, its search alone with up to {ORIGINALS_MEASURED // 10**6} M."
             )
+    _tell_of_too_many(search.documents)
     judge = steps[-2]
     if limit is not None and judge.memory_bytes > limit:
         needed = f"{in_bytes(judge.memory_bytes)} of memory, one machine gives {in_bytes(limit)}"
