@@ -81,16 +81,16 @@ picture: setup  ## make the picture of a report that the README shows (needs Chr
 
 check: lint types layers unit  ## before each commit: lint, types, layers, and all tests without Kafka
 
-lint: setup
+lint: setup  ## ruff: its rules and its format
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-types: setup
+types: setup  ## mypy, strict
 	$(BIN)/mypy
 
-layers: setup
+layers: setup  ## import-linter: imports point down only
 	$(BIN)/lint-imports
 
-unit: setup
+unit: setup  ## tests without Kafka: TESTS=a file or folder
 	$(BIN)/python -m pytest -n auto $(BESIDE) -m "not kafka and not slow and not nightly" -q $(TESTS)
 
 $(VENV)-quix/.ready:  # Quix Streams wants a Kafka client of its own
@@ -166,5 +166,5 @@ bench-ask: setup  ## questions to a worker at full speed: how long they wait, an
 chromium:  ## install Debian's Chromium, in which tests then open the report
 	apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium
 
-clean:
+clean:  ## remove the environments, caches and builds
 	rm -rf $(VENV) $(VENV)-quix $(VENV)-peers $(VENV)-datatrove .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -316,7 +316,8 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
         facts.append(
             ("former version", f"{former.original.doc_id}, changed: {former.changed.value}")
         )
-    record = f"record {last.log_offset:,}, with {last.index_documents:,} originals in the index"
+    originals = "1 original" if last.index_documents == 1 else f"{last.index_documents:,} originals"
+    record = f"record {last.log_offset:,}, with {originals} in the index"
     if explanation.other is not None:
         other = "the original" if last.duplicate_of else "the nearest"
         if last.kept_apart is not None:
