@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import socketserver
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,24 @@ def test_a_command_does_not_wait_long_and_says_so_at_once(
     assert f"no answer from {NOBODY} in 0.25 s (" in str(result.exception)
     assert "refused" in str(result.exception) and "). Start a broker" in str(result.exception)
     assert f"asking {NOBODY}" in result.stderr
+
+
+class _AnotherServer(socketserver.BaseRequestHandler):
+    """Answers as a web server does."""
+
+    def handle(self) -> None:
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def test_a_port_of_another_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Kafka client's own advice is to raise a limit."""
+    monkeypatch.setattr(options, "WAIT_S", 1.0)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _AnotherServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        said = str(run("topics", "check", "--bootstrap", address, code=1).exception)
+        server.shutdown()
+    assert f"({address}/bootstrap does not speak Kafka's protocol: check the port, and " in said
 
 
 def printed(*arguments: str) -> set[str]:

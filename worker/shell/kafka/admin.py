@@ -147,8 +147,14 @@ class Admin:
         metrics.KAFKA_ERRORS.inc()
         if error.code() in client.REFUSED:
             self._refusal = error
+        reason = error.str().partition(" (after")[0]
+        if "Invalid response size" in reason:  # the client advises to read answers of any size
+            reason = (
+                f"{reason.partition(': ')[0]} does not speak Kafka's protocol: check the port, and "
+                "kafka.security.protocol"
+            )
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._trouble = f" ({error.str().partition(' (after')[0]})"
+            self._trouble = f" ({reason})"
 
     def _no_answer(self, doing: str) -> StopError:
         self._client.poll(0)  # runs `_on_error`
