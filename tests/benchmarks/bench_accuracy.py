@@ -314,7 +314,8 @@ def plot_edits(parts: Shares, path: Path) -> None:
     figure, (left, right) = drawing(13, 4.6, columns=2, sharey=True)
     for number, name in enumerate(_methods(parts)):
         style = {"color": f"C{number % 10}", "linewidth": 2.5 if name == DEFAULTS else 1.2}
-        dashes = "-" if name.startswith("neardup") else "--"
+        # There are ten colors: what is drawn in one of them for a second time has other dashes.
+        dashes = "-" if name.startswith("neardup") else "--" if number < 16 else ":"
         left.plot(POINTS, _curve(parts, name, LENGTHS), linestyle=dashes, label=name, **style)
     for length in LENGTHS:
         right.plot(

@@ -328,8 +328,8 @@ def plot(found: Sequence[Trial], path: Path) -> None:
     """
     figure, axes = common.drawing(10, 4.2, columns=2)
     titles = (
-        ("new_per_s", f"documents a second; k = 3, directed {DIRECTED_DISTANCE}"),
-        ("bytes_each", "bytes each"),
+        ("new_per_s", f"queries and insertions a second, k = 3 (directed: {DIRECTED_DISTANCE})"),
+        ("bytes_each", "bytes per fingerprint"),
     )
     for axis, (wanted, title) in zip(axes, titles, strict=True):
         for name, color in COLORS.items():

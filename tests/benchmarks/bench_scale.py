@@ -169,7 +169,7 @@ def plot(rates: Rates, path: Path) -> None:
     axis.set_xticks(WORKERS, [str(count) for count in WORKERS])
     title = "documents a second of a group, texts of 5 KB, calculated from the parts of a worker"
     common.titled(axis, title, "workers of the group")
-    axis.legend(fontsize=8, frameon=False)
+    figure.legend(fontsize=8, frameon=False, loc="outside lower center", ncols=3)
     common.saved(figure, path)
 
 

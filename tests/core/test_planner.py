@@ -185,7 +185,7 @@ def test_plans_that_cannot_be_are_refused() -> None:
         plan(0, 3)
     with pytest.raises(ValueError, match="max_distance must be 0 to 16, got 17"):
         plan(10, 17)
-    with pytest.raises(ValueError, match="memory must be at least 134217728 bytes, got 1000"):
+    with pytest.raises(ValueError, match="memory must be at least 128 MiB, got 1000 bytes"):
         plan(10, 3, 1_000)
 
 

@@ -672,6 +672,6 @@ def _check(documents: int, memory_bytes: float | None) -> None:
         raise ValueError(f"documents must be 1 to 2^40, got {documents}")
     if memory_bytes is not None and memory_bytes < MEMORY_MIN:
         raise ValueError(
-            f"memory must be at least {MEMORY_MIN} bytes, got {memory_bytes}: "
+            f"memory must be at least {MEMORY_MIN >> 20} MiB, got {memory_bytes} bytes: "
             "an empty index takes more"
         )

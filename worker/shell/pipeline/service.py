@@ -299,7 +299,7 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
         command = "neardup rebuild" + ("" if is_default else f" {flag(settings, 'definition')}")
         raise error.with_remedy(
             f"Start it with the log's definition (its own is {own}), or judge the documents anew, "
-            f"beside the old log: {command}"
+            f"next to the old log: {command}"
         ) from error
 
 
