@@ -57,7 +57,7 @@ BARS = {
     WIDER: {"text": 0.70, "html": 0.70, "archives": 0.55, "p50": 60, "p99": 250},
 }
 # Texts, pages, rounds, seconds of the latency's feed.
-FULL, QUICK = ((160_000, 12_000, 3, 50), (80_000, 6_000, 1, 35))
+FULL, QUICK = ((160_000, 16_000, 3, 50), (80_000, 12_000, 1, 35))
 
 # ---- where a contender runs: topics of its own beside the shared documents, its processes, how far it has come
 
@@ -69,11 +69,30 @@ _END_S = 20.0
 class Progress(NamedTuple):
     """How a backlog was worked off."""
 
-    # From the commit that reaches a quarter of the backlog to the one that reaches three quarters:
-    # start-up and joining are not in it, and as many documents are being prepared at its end as at
-    # its beginning. A worker has five batches on the way, half of a backlog of 6,000 pages.
-    docs_per_s: float
-    first_s: float  # from the start of the processes to the first committed documents
+    documents: int
+    first_s: float  # from the start of the processes to the first commit after all had partitions
+    commits: list[tuple[int, float]]  # from then on: documents answered, and when that was seen
+
+    @property
+    def docs_per_s(self) -> float:
+        """
+        Documents a second in the middle half of the backlog, as far as commits reach.
+
+        Start-up and joining are not in it, and as many documents are being prepared at its end as at
+        its beginning: a worker has up to five batches on the way, 3,000 pages of a WARC.
+
+        Raises RuntimeError: these commits are less than a quarter of the backlog apart.
+        """
+        quarter = self.documents // 4
+        middle = [one for one in self.commits if quarter <= one[0] <= self.documents - quarter]
+        first, first_at = middle[0] if middle else (0, 0.0)
+        last, last_at = middle[-1] if middle else (0, 0.0)
+        if last - first < quarter:
+            raise RuntimeError(
+                f"of {self.documents} documents, {last - first} were answered between the commits "
+                f"that were seen in the middle half: take more documents"
+            )
+        return (last - first) / (last_at - first_at)
 
 
 @dataclass
@@ -147,17 +166,15 @@ class Scene:
 
     def watch(self, documents: int, limit_s: float = 300.0) -> Progress:
         """
-        Follow the committed offsets until `documents` have been answered.
-
-        The clock starts when each process has partitions and something has been committed after
-        that.
+        Follow the committed offsets until `documents` have been answered; note the commits from
+        when each process has partitions.
         """
         admin = Admin(self.settings(), 10.0)
         joined = False
         offsets = GroupOffsets(self.settings(), PARTITIONS)
         started = first_at = time.monotonic()
         before = 0
-        commits: list[tuple[int, float]] = []  # documents answered by then, and when that was seen
+        commits: list[tuple[int, float]] = []
         try:
             while True:
                 done = sum(offset or 0 for offset, _ in offsets.get().values())
@@ -172,7 +189,7 @@ class Scene:
                     commits.append((done, now))
                     before = done
                 if done >= documents:
-                    return Progress(_rate(commits, documents), first_at - started)
+                    return Progress(documents, first_at - started, commits)
                 for process in self.processes:
                     if process.poll() is not None:
                         raise RuntimeError(
@@ -186,23 +203,6 @@ class Scene:
                 time.sleep(_STEP_S)
         finally:
             offsets.close()
-
-
-def _rate(commits: Sequence[tuple[int, float]], documents: int) -> float:
-    """
-    Return how many documents a second were answered in the middle half of a backlog.
-
-    Raises RuntimeError: there are no two commits there.
-    """
-    quarter, last_quarter = documents // 4, documents - documents // 4
-    middle = [commit for commit in commits if quarter <= commit[0] <= last_quarter]
-    if len(middle) < 2:
-        raise RuntimeError(
-            f"the middle half of {documents} documents was answered within {_STEP_S} s, or before "
-            f"every process took part: take more documents"
-        )
-    (first, first_at), (last, last_at) = middle[0], middle[-1]
-    return (last - first) / (last_at - first_at)
 
 
 def feed_archive(settings: Settings, pages: Iterable[Message]) -> int:

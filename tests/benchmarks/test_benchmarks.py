@@ -39,6 +39,7 @@ from tests.benchmarks.archive.documents import SHARES, made_documents, write_doc
 from tests.benchmarks.bench_fingerprint import CHANGES, quality_texts
 from tests.benchmarks.bench_index import Trial
 from tests.benchmarks.bench_scale import CORES, WORKERS, searches
+from tests.benchmarks.bench_stream import Progress
 from tests.benchmarks.bench_week import KEPT, lines, sections
 from tests.benchmarks.common import ask_contender
 from tests.benchmarks.contenders import OF_FINGERPRINTS, TextContender
@@ -448,6 +449,29 @@ def test_no_two_documents_of_different_groups_are_the_same_text() -> None:
     for stream in streams:
         group_of = dict(zip(stream.texts, stream.groups, strict=True))
         assert [group_of[text] for text in stream.texts] == stream.groups
+
+
+@pytest.mark.parametrize(
+    ("commits", "rate"),
+    [
+        ([(20, 1.0), (30, 2.0), (50, 3.0), (70, 4.0), (100, 4.1)], 20.0),
+        ([(25, 1.0), (75, 3.0), (76, 9.0)], 25.0),
+        ([(26, 1.0), (50, 3.0), (80, 4.0)], None),
+        ([(60, 1.0), (74, 2.0), (100, 3.0)], None),
+        ([(100, 3.0)], None),
+    ],
+    ids=["between two commits", "at the edges", "too near", "joined late", "none there"],
+)
+def test_a_rate_is_that_of_the_middle_half(
+    commits: list[tuple[int, float]], rate: float | None
+) -> None:
+    """Or an error, where the commits there tell of less than a quarter of all documents."""
+    progress = Progress(100, 0.0, commits)
+    if rate is None:
+        with pytest.raises(RuntimeError, match="take more documents"):
+            _ = progress.docs_per_s
+    else:
+        assert progress.docs_per_s == rate
 
 
 def test_a_documents_wait_is_shared_out_by_the_workers_metrics() -> None:
