@@ -362,7 +362,7 @@ class ParallelTables(DirectedTables):
         return len(ranks)
 
     def _release(self) -> None:
-        """Give back what sorted searches write to, some 150 MB: only an index that is behind sorts."""
+        """Give back what sorted searches write to, 150 MB: only an index that is behind sorts."""
         for scratch in self._scratches:
             scratch.release()
 
