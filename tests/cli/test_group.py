@@ -164,17 +164,23 @@ def test_a_doc_id_can_be_copied_from_the_verdicts(
     assert answers[0].doc_id in run("explain", shown[0]).stdout
 
 
-def test_ctrl_c_ends_who_follows_as_any_command(commands_settings: Settings) -> None:
-    """In a line, with the exit code of what was interrupted."""
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_signal_ends_who_follows_as_any_command(
+    commands_settings: Settings, number: signal.Signals, code: int, word: str
+) -> None:
+    """In a line, with the exit code of the signal."""
     create_topics(Admin(commands_settings, 30), commands_settings)
     command = [sys.executable, "-m", "worker", "verdicts", "--follow"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None and process.stdout.readline()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         said = process.communicate(timeout=60)[1]
-    assert (process.returncode, said) == (130, "neardup: interrupted\n"), said
+    assert (process.returncode, said) == (code, f"neardup: {word}\n"), said
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2h ago", "", "1y", "-5m"])

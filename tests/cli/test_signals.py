@@ -69,7 +69,7 @@ FEW = "few.jsonl"  # enough for every kernel that a command runs
 
 DEDUP = ["dedup", ENDLESS, "--output", "out.jsonl"]
 # What other commands are given; "out" exists and has to stay as it is. How `dedup --state` ends is shown
-# by `tests/cli/test_dedup.py`, and how `archive` does by `tests/shell/test_archive_ends.py`.
+# by `tests/cli/test_dedup.py`, and how `archive` without a terminal by `tests/shell/test_archive_ends.py`.
 LONG = {
     "dedup --keep": ["dedup", *["documents.jsonl"] * 400, "--keep", "new", "--output", "out.jsonl"],
     "fingerprint": ["fingerprint", ENDLESS, "--output", "out.jsonl"],
@@ -82,7 +82,8 @@ LONG = {
     "tune": ["tune", ENDLESS],
     "sample-crawl": ["sample-crawl", "--documents", "10000000", "out.warc.gz"],
 }
-# Without a cluster they wait for one, and so do the others below by the same code.
+# These wait for a cluster. `feed` and `top` wait in the same code, so they are ended on a cluster only
+# (below).
 WAITING = {
     "worker": ["worker"],
     "topics": ["topics", "check"],
@@ -210,11 +211,20 @@ def test_a_command_that_has_hardly_started_ends(folder: Path, number: signal.Sig
     ("name", "terminal", "number", "after_s"),
     ends_of(LONG, WORKING_S, READING_S, also=IMPORTING_S),
 )
-def test_every_command_over_files_ends_at_any_moment(
+def test_every_other_command_over_files_ends_at_any_moment(
     full_folder: Path, name: str, terminal: bool, number: signal.Signals, after_s: float
 ) -> None:
     """The same of every other command that works for long."""
     check_ends(LONG[name], full_folder, number, after_s, terminal=terminal)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("signals")
+def test_an_archive_on_a_terminal_ends_by_its_key(full_folder: Path, tmp_path: Path) -> None:
+    """The key sends the signal to the engine's processes, too, and none of them shows a traceback."""
+    command = ["archive", "--input", MANY, "--output", str(tmp_path / "archived")]
+    check_ends(command, full_folder, signal.SIGINT, WORKING_S, terminal=True)
+    assert not [*tmp_path.rglob("*.part")]
 
 
 def ended(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
