@@ -87,12 +87,21 @@ def has_leader(bootstrap: str, topic: str) -> bool:
 
 
 def append(
-    bootstrap: str, topic: str, values: Sequence[bytes | None], at_ms: int = 0, partition: int = 0
+    bootstrap: str,
+    topic: str,
+    values: Sequence[bytes | None],
+    at_ms: int = 0,
+    partition: int = 0,
+    key: bytes | None = None,
 ) -> None:
     """Append to one partition; with a time stamp (ms), or now."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for value in values:
         producer.produce(
-            topic, value=value, partition=partition, timestamp=at_ms or int(time.time() * 1_000)
+            topic,
+            value,
+            key,
+            partition=partition,
+            timestamp=at_ms or int(time.time() * 1_000),
         )
     assert producer.flush(ANSWER_S) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 import tomllib
 import uuid
 from typing import Any
@@ -85,8 +84,8 @@ def test_a_rebuild_whose_topics_were_deleted_is_not_said_to_be_done(deploy: Depl
                          ((new.topic_fingerprints,), "were committed with another log")):  # fmt: skip
         for topic in topics:
             deployment.admin.delete(topic)
-        while deployment.admin.describe(topics):  # brokers learn of it a moment later
-            time.sleep(0.1)
+        # Brokers learn of it a moment later.
+        deployment.until(lambda: not deployment.admin.describe(topics), "the topics are gone")  # noqa: B023
         again = _rebuild(deployment, max_distance=6)
         assert again.returncode == 1 and said in again.stderr, again.stderr
         assert again.stdout == ""

@@ -24,8 +24,8 @@ DAYS = [
     for day in range(2)
 ]
 RUNS: dict[str, list[str]] = {
-    "verdicts": ["--output", "out.csv", "--damage", "damage.jsonl"],
-    "kept": [
+    "verdicts, damage": ["--output", "out.jsonl", "--damage", "damage.jsonl"],
+    "kept, a reference": [
         *("--reference", "old.jsonl", "--keep", "new"),
         *("--output", "out.jsonl", "--duplicates", "others.jsonl"),
     ],
@@ -64,8 +64,10 @@ def test_row_31_a_run_killed_at_any_rename_or_sync_and_repeated_gives_the_same(
     """
     monkeypatch.chdir(tmp_path)
     options = RUNS[name]
-    whole = tmp_path / "whole"
+    whole, before = tmp_path / "whole", tmp_path / "before"
     _days(whole)
+    _days(before)
+    _command(before, 0, options)  # a kernel that is compiled is renamed into its cache, too
 
     def counted() -> int:
         kill = Kill()

@@ -130,7 +130,7 @@ def test_row_29_offsets_that_no_worker_has_committed(deploy: Deploy) -> None:
     ]
     right = _offsets(deployment)
     expired(deployment)
-    cluster.append(settings.bootstrap, settings.topic_verdicts, [None])
+    cluster.append(settings.bootstrap, settings.topic_verdicts, [None], key=b"a document")
     restore(settings, is_confirmed=True, on_found=lambda _: None)
     assert _offsets(deployment) == right
 
