@@ -611,11 +611,10 @@ def test_http_is_read_and_not_written(tmp_path: Path) -> None:
         assert "cannot write http://" in refused(
             "dedup", f"{url}/in.jsonl.gz", "--output", f"{url}/out"
         )
-    for other in ("nobody://a/b", "ftp://127.0.0.1:1/b"):  # the latter logs in at once
-        assert f"cannot read {other}: " in refused("dedup", other)
     kept = (tmp_path / "kept.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in kept] == [GIVEN[0], GIVEN[2]]
-    assert "cannot read nowhere://x" in refused("dedup", "nowhere://x")
+    for other in ("nowhere://x", "ftp://127.0.0.1:1/b"):  # the latter logs in at once
+        assert f"cannot read {other}: " in refused("dedup", other)
 
 
 SCORED: list[dict[str, Any]] = [

@@ -35,6 +35,7 @@ from worker.cli.demo import (
     find_example,
     next_commands,
     show_screen,
+    table,
 )
 from worker.core.document import Verdict
 from worker.devkit import demo
@@ -291,6 +292,27 @@ def screen(judged: tuple[Demo, Path], width: int = 80) -> list[str]:
     )
     show_screen(console, facts_of(ended, 3, 250), find_example(ended, crawl), commands)
     return printed.getvalue().splitlines()
+
+
+def test_the_live_table_shows_where_two_urls_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 80 columns, where neither of them has room."""
+    monkeypatch.setenv("COLUMNS", "80")
+    place = "https://example.org/a/long/way/to/go/before/anything/differs/"
+    found = copy(2, of=1, distance=3, url=f"{place}ferry")
+    assert found.duplicate_of is not None
+    original = found.duplicate_of.original._replace(url=f"{place}bridge")
+    found = found._replace(duplicate_of=found.duplicate_of._replace(original=original))
+    shown = SimpleNamespace(
+        latest=[found],
+        outcomes=Counter(duplicate=1),
+        answers=Counter({(0, 0): 1}),
+        sent_ms={(0, 0): 1},
+        seconds=1.0,
+    )
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(table(shown))  # type: ignore[arg-type]  # what it reads of a demo
+    [_, row, *_] = console.export_text().splitlines()
+    assert row.split() == ["duplicate", "3", "…/ferry", "…/bridge"]
 
 
 def test_the_last_screen_is_one_screen(

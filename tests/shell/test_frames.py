@@ -317,4 +317,4 @@ def test_a_stream_that_is_read_in_a_forked_process_is_said_to_miss_copies(datase
     assert "finds no copies of rows that other processes read" in in_a_fork(lambda: told(verdicts))
     assert told(verdicts) == ""
     matched = neardup.match(given, found, **named)
-    assert in_a_fork(lambda: told(matched)) == "hung or killed", "nothing is said"
+    assert in_a_fork(lambda: told(matched) or "silent") == "silent"
