@@ -92,7 +92,7 @@ def command_of(
     module: str, function: str, *arguments: object, python: str = sys.executable
 ) -> list[str]:
     """Return the command that calls a benchmark's function and prints what it returns as JSON."""
-    given = json.dumps(arguments, default=str)  # of paths
+    given = json.dumps(arguments, default=os.fspath)
     return [python, "-m", "tests.benchmarks.common", module, function, given]
 
 

@@ -31,7 +31,7 @@ from tests.benchmarks.bench_rules import text_of
 from tests.benchmarks.bench_stream import HTML, OF_ARCHIVE
 from tests.benchmarks.common import REPOSITORY
 from tests.benchmarks.index_data import DIRECTED
-from tests.benchmarks.kept import BUILDS, DEPLOYED, code_digest, kept_results, path_of
+from tests.benchmarks.kept import BUILDS, DEPLOYED, code_digest, path_of, results_of
 from worker.cli import plan
 from worker.core import planner
 
@@ -44,7 +44,7 @@ Lines = Iterator[str]
 @cache
 def results(name: str, build: str = DEPLOYED) -> Any:
     """Return what `make bench-NAME` kept of a build."""
-    return kept_results(name, build)
+    return results_of(name, build)
 
 
 def runs_of(*names: str) -> str:
@@ -577,7 +577,7 @@ def archive_costs() -> Lines:
         [
             cells(name, documents)
             for name, documents in (
-                ("10 M", 10**7), ("100 M", 10**8), ("1 G", 10**9), ("10 G", 10**10)
+                ("10 M", 10**7), ("100 M", 10**8), ("1 G", 10**9), ("4 G", 4 * 10**9)
             )
         ],
     )  # fmt: skip

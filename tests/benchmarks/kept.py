@@ -159,10 +159,26 @@ def machine() -> dict[str, str | int | float]:
 
 
 def kept_results(name: str, build: str = "") -> Figures:
-    """Return what `make bench-NAME` kept of a build, by default of this one; {} if nothing."""
+    """
+    Return what `make bench-NAME` kept of a build, by default of this one; {} if nothing, as before a
+    run that would add to it.
+    """
     path = path_of(name, build or this_build())
     found: Figures = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return found
+
+
+def results_of(name: str, build: str = "") -> Figures:
+    """
+    Return what `make bench-NAME` kept of a build, by default of this one.
+
+    Raises:
+        FileNotFoundError: it kept nothing.
+    """
+    if found := kept_results(name, build):
+        return found
+    path = path_of(name, build or this_build())
+    raise FileNotFoundError(f"no results at {path}: run make bench-{name}")
 
 
 def write(name: str, figures: Figures, text: str) -> None:

@@ -44,7 +44,7 @@ from tests.benchmarks.bench_week import KEPT, lines, sections
 from tests.benchmarks.common import ask_contender
 from tests.benchmarks.contenders import OF_FINGERPRINTS, TextContender
 from tests.benchmarks.index_data import directed_trial
-from tests.benchmarks.kept import DEPLOYED, kept_results
+from tests.benchmarks.kept import DEPLOYED, results_of
 from tests.benchmarks.site_samples import COPIES, site_shares
 from tests.benchmarks.stream.stages import AFTER, BEFORE, shares_ms, totals
 from tests.benchmarks.trial import drawn, half_near, recall, trial
@@ -396,7 +396,7 @@ def test_a_group_is_bound_by_its_cores_and_at_last_by_its_judge() -> None:
         assert [documents_per_s(parts, 9, workers, cores) for workers in WORKERS] < rates
     assert documents_per_s(parts, 3, 1, 2) < documents_per_s(parts, 3, 1, 8)
     assert documents_per_s(parts, 3, 10**6, 1) == pytest.approx(1e6 / 5, rel=0.01)
-    assert set(searches(kept_results("rules", DEPLOYED))) == {10**6, 10**7, 10**8}
+    assert set(searches(results_of("rules", DEPLOYED))) == {10**6, 10**7, 10**8}
 
 
 def test_a_stream_finds_copies_of_its_group_and_calls_others() -> None:

@@ -100,6 +100,14 @@ def seconds_of(build: str) -> list[figures.Figure]:
     return [figures.Figure("join", "s", str(kept_of["seconds"]))]
 
 
+def test_a_result_that_is_absent_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the command that makes it. A run that adds to what was kept begins with nothing."""
+    monkeypatch.setattr(kept, "RESULTS", tmp_path)
+    assert kept.kept_results("pairs", kept.DEPLOYED) == {}
+    with pytest.raises(FileNotFoundError, match=r"pairs\.json: run make bench-pairs"):
+        kept.results_of("pairs", kept.DEPLOYED)
+
+
 def digest() -> str:
     """Return the digest as a new process would."""
     kept.code_digest.cache_clear()
