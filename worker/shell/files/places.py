@@ -584,7 +584,7 @@ def files_of(names: Iterable[str], tell: Callable[[str], None] = tell_nobody) ->
                 if not file.is_file():  # opening a pipe would wait for a writer
                     reason = "is a pipe, a socket or a device: name it explicitly to read it"
                     if not file.exists():
-                        reason = "is a link that leads to no file: mend or remove it"
+                        reason = "is a link that leads to no file: mend it"
                     raise StopError(f"{shown_name(file)} {reason}")
                 files.append(str(file))
         elif "*" in name or name.endswith("/"):
