@@ -288,6 +288,34 @@ def test_rows_of_a_stream_that_cannot_be_judged_are_told_again_when_they_are_man
     assert told == ["1 of 2", "10 of 11"]
 
 
+@pytest.mark.parametrize("named", [{}, {"id_column": "id"}], ids=["unnamed", "named"])
+def test_rows_that_a_stream_repeats_are_not_said_to_be_of_an_earlier_call(
+    datasets: Any, named: dict[str, str]
+) -> None:
+    """
+    Such as a row that comes again in the same place of each thousand, which are judged together.
+    Those that an earlier call has judged are told once, not with each thousand.
+    """
+    rows = [
+        {"id": f"n{number % 1_000}", "text": f"page {number % 1_000}"} for number in range(3_000)
+    ]
+    library = Deduplicator(threads=1)
+
+    def told() -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(
+                library.verdicts_frame(
+                    datasets.IterableDataset.from_generator(lambda: rows), **named
+                )
+            )
+        return [str(one.message) for one in caught if "earlier call" in str(one.message)]
+
+    assert told() == []
+    [again] = told()
+    assert "1,000 of 1,000 rows are those of an earlier call" in again
+
+
 def test_a_stream_that_is_resumed_is_said_to_miss_what_was_judged_before(datasets: Any) -> None:
     """By whole batches: those that had been judged are not read again."""
     verdicts = Deduplicator(threads=1).verdicts_frame(stream(datasets, 1_500, []), id_column="id")

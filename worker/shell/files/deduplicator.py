@@ -595,12 +595,13 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                 "read, which may be without an end: "
                 "give a frame or a RecordBatchReader, or leave prefer= out"
             )
-        return judged_frame(frame, partial(self._judged_rows, columns=columns), columns)
+        judge = partial(self._judged_rows, columns=columns, repeats=FrameRepeats(is_stream=True))
+        return judged_frame(frame, judge, columns)
 
-    def _judged_rows(self, rows: Any, columns: ColumnNames) -> Generator[Any, None, None]:
-        """Judge some rows; errors take the places of verdicts."""
-        given = documents_of(rows, columns)
-        return self._added(rows, given, columns, "return", FrameRepeats(is_part=True))
+    def _judged_rows(self, rows: Any, columns: ColumnNames, repeats: FrameRepeats) -> Iterator[Any]:
+        """Judge some rows of a stream; errors take the places of verdicts."""
+        repeats.begin(self._engine.next_inputs())
+        return self._added(rows, documents_of(rows, columns), columns, "return", repeats)
 
     def _noted(
         self, frame: Any, columns: ColumnNames, notes: ChoiceNotes, score_column: str | None

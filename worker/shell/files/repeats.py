@@ -111,6 +111,11 @@ class RepeatedIds:
         self._named += named[part.kinds != RowKind.DEAD].tobytes()
         self.redelivered += int(named["is_again"].sum())
 
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+        return len(self._named) // _NAMED.itemsize
+
     def repeats(self) -> Repeats:
         """Return the counts so far."""
         named = np.frombuffer(self._named, _NAMED)
@@ -167,16 +172,23 @@ class FrameRepeats:
     that stays, and half of them if the call before was broken off there.
 
     Args:
-        is_part: whether these are some rows of a stream: then nothing is told of repeated ids,
-            again and again.
+        is_stream: whether these are the rows of a stream, which come part by part, each an input of
+            its own. It has no end at which all could be told: so nothing is told of repeated ids,
+            and of rows of an earlier call again only when there are ten times as many.
 
     Cost: that of `RepeatedIds`, and a µs for each duplicate.
     """
 
-    def __init__(self, *, is_part: bool = False) -> None:
-        self._is_part = is_part
+    def __init__(self, *, is_stream: bool = False) -> None:
+        self._is_stream = is_stream
         self._ids = RepeatedIds()
         self._copies = 0  # of what an earlier call has judged in the same place
+        self._begin: tuple[int, int] | None = None  # of a stream: run and number of its first input
+        self._counted = 0  # of a stream: rows that might be an earlier call's, when last counted
+
+    def begin(self, inputs: Inputs) -> None:
+        """Note the next inputs of a stream. Documents of the first ones are of no earlier call."""
+        self._begin = self._begin or (inputs.run, inputs.number)
 
     def take(self, rows: JudgedRows, held: OriginalStore) -> None:
         """Note judged rows, with the originals that they name."""
@@ -185,23 +197,47 @@ class FrameRepeats:
         found = np.flatnonzero(rows.judged.originals >= 0)
         originals, _urls = held.texts.take(rows.judged.originals[found])
         names = zip(part.doc_ids.take(found).tolist(), originals.tolist(), strict=True)
-        self._copies += sum(_is_same_row(own, original) for own, original in names)
+        self._copies += sum(
+            _is_same_row(own, original) and self._is_earlier(original) for own, original in names
+        )
+
+    def _is_earlier(self, doc_id: bytes) -> bool:
+        """Return whether an original that is named by its place is of an earlier call."""
+        place = RowPlace.in_doc_id(doc_id)
+        return place is not None and (self._begin is None or place[:2] < self._begin)
 
     def told(self) -> str:
         """Return sentences for the user; "" if there is nothing to tell."""
+        if self._is_stream and not self._is_due():
+            return ""
         repeats = self._ids.repeats()
-        of_ids = "" if self._is_part else repeats.told("id_column", "call")
+        of_ids = "" if self._is_stream else repeats.told("id_column", "call")
         return ". ".join(filter(None, (of_ids, self._again_told(repeats))))
+
+    def _is_due(self) -> bool:
+        """
+        Return whether to count a stream's rows, which after each part would take longer and longer.
+        """
+        possible = self._copies + self._ids.redelivered
+        if possible < max(_again_min(self._ids.documents), 10 * self._counted):
+            return False
+        self._counted = possible
+        return True
 
     def _again_told(self, repeats: Repeats) -> str:
         again = self._copies + repeats.redelivered_of_earlier
-        if again < min(_AGAIN_MIN, max(repeats.documents // 2, 2)):
-            return ""  # few: perhaps by chance
+        if again < _again_min(repeats.documents):
+            return ""
         return (
             f"{again:,} of {repeats.documents:,} rows are those of an earlier call, by their ids "
             "or by place and content, so they do not stay. If that call is repeated, or was broken "
             "off, make another Deduplicator"
         )
+
+
+def _again_min(documents: int) -> int:
+    """Return how many rows must come again to be told: fewer may do so by chance."""
+    return min(_AGAIN_MIN, max(documents // 2, 2))
 
 
 def _is_same_row(own: bytes, original: bytes) -> bool:
