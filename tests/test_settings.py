@@ -325,7 +325,7 @@ def test_the_printed_settings_are_those_of_the_plan(
         worker_id="a", state_dir=Path("state ć😀"), base_snapshot=Path("known"),
         definition=Path("own.toml") if keys else None,
     )  # fmt: skip
-    lines = RebuildPlan(settings, (), {}, 0, {}).switch()
+    lines = RebuildPlan(settings, (), {}, {}, {}).switch()
     monkeypatch.chdir("/")
     loaded = Settings(worker_id="a", **tomllib.loads("\n".join(lines)))
     assert loaded.rules == settings.rules

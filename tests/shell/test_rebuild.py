@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -93,16 +93,26 @@ def test_offsets_of_another_log_or_of_nobody_are_no_answers(commit: CommittedOff
 
 
 @pytest.mark.parametrize(
-    ("answered", "ends", "is_refused"),
+    ("committed", "ends", "refusal"),
     [
-        (7, (0, 0), True),
-        (7, (3, 0), False),
-        (7, (0, 1), False),
-        (5, (0, 0), False),  # where retention has deleted the documents before
+        ({0: 7}, (0, 0), "has answered 2 offsets, but .* are empty"),
+        ({0: 7}, (3, 0), None),
+        ({0: 7}, (0, 1), "verdicts is empty, and .* has at most 1: verdicts were"),
+        ({0: 7}, (0, 2), None),
+        ({0: 5}, (0, 0), None),
+        ({1: 4}, (0, 0), "has answered 4 offsets"),
+    ],
+    ids=[
+        "both topics are gone",
+        "verdicts are there",
+        "verdicts are gone, an old dead letter is there",
+        "each answer is a dead letter",
+        "retention has deleted the documents before",
+        "retention has emptied another partition",
     ],
 )
 def test_answers_that_are_gone_are_not_said_to_be_there(
-    answered: int, ends: tuple[int, int], is_refused: bool
+    committed: dict[int, int], ends: tuple[int, int], refusal: str | None
 ) -> None:
     """Their topics were deleted and created again; the log and the offsets have stayed."""
     names = Settings().topic_verdicts, Settings().topic_dead_letter
@@ -110,9 +120,32 @@ def test_answers_that_are_gone_are_not_said_to_be_there(
         existing=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)),
         ends=lambda _: {(name, 0): (0, end) for name, end in zip(names, ends, strict=True)},
     )
-    plan = RebuildPlan(Settings(), (), {0: 9}, 5, {})
-    if not is_refused:
-        _check_answers(plan, cast(Admin, made), answered)
+    plan = RebuildPlan(Settings(), (), {0: 9, 1: 9}, {0: 5, 1: 0, 2: 1_000_000}, {})
+    if refusal is None:
+        _check_answers(plan, cast(Admin, made), committed)
         return
-    with pytest.raises(StopError, match=r"has answered 7 offsets, but .* are empty"):
-        _check_answers(plan, cast(Admin, made), answered)
+    with pytest.raises(StopError, match=refusal):
+        _check_answers(plan, cast(Admin, made), committed)
+
+
+def test_answers_are_looked_for_as_soon_as_the_groups_offsets_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first look may get no answer, and the worker is running then."""
+    monkeypatch.setattr(rebuild, "LOOK_S", 0.001)
+    answers = iter([RetryError("the coordinator is away"), {0: ours(2)}])
+
+    def get() -> dict[int, CommittedOffset]:
+        answer = next(answers)
+        if isinstance(answer, RetryError):
+            raise answer
+        return answer
+
+    def check(committed: Mapping[int, int]) -> None:
+        raise StopError(f"{committed[0]} answers are gone")
+
+    group = cast(GroupOffsets, SimpleNamespace(get=get))
+    watch = _Watch(Settings(), LOG, {0: 3}, group, threading.Event(), lambda *_: None, check=check)
+    assert not watch.look()
+    watch.run()
+    assert watch.failure == "2 answers are gone" and watch.stop.is_set()

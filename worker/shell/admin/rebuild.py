@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from worker.errors import DefinitionError, NeardupError, StopError
@@ -41,9 +42,21 @@ class RebuildPlan(NamedTuple):
     settings: Settings
     created: tuple[str, ...]  # empty: an earlier rebuild is taken up
     stops: Mapping[int, int]  # of each partition
-    missing: int  # documents that retention has deleted
+    firsts: Mapping[int, int]  # the first offset of each partition; retention has deleted the rest
     # The last stable offset of each partition that an open transaction holds up.
     held_up: Mapping[int, int]
+
+    @property
+    def missing(self) -> int:
+        """How many documents retention has deleted."""
+        return sum(self.firsts.values())
+
+    def answered(self, committed: Mapping[int, int]) -> int:
+        """Return how many of the offsets that are still there lie before those of a group."""
+        return sum(
+            max(min(committed.get(number, 0), stop) - self.firsts.get(number, 0), 0)
+            for number, stop in self.stops.items()
+        )
 
     def switch(self) -> list[str]:
         """
@@ -104,7 +117,7 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
         new,
         created,
         {partition: stop for (_, partition), (first, stop) in ends.items() if stop > first},
-        sum(first for first, _ in ends.values()),
+        {partition: first for (_, partition), (first, _) in ends.items()},
         held_up,
     )
 
@@ -156,10 +169,16 @@ def rebuild(
     log_id = admin.existing([log_topic])[log_topic].topic_id.hex()
     partitions = max(plan.stops, default=0) + 1
     with closing(GroupOffsets(plan.settings, partitions, CALL_S)) as offsets:
-        watch = _Watch(plan.settings, log_id, plan.stops, offsets, stop, on_progress)
-        is_done = watch.look()
-        _check_answers(plan, admin, watch.answered)
-        if is_done:
+        watch = _Watch(
+            plan.settings,
+            log_id,
+            plan.stops,
+            offsets,
+            stop,
+            on_progress,
+            check=partial(_check_answers, plan, admin),
+        )
+        if watch.look():
             return True
         thread = threading.Thread(target=watch.run, name="rebuild", daemon=True)
 
@@ -178,26 +197,32 @@ def rebuild(
     return watch.done
 
 
-def _check_answers(plan: RebuildPlan, admin: Admin, answered: int) -> None:
+def _check_answers(plan: RebuildPlan, admin: Admin, committed: Mapping[int, int]) -> None:
     """
-    Check that an earlier rebuild has left answers, if the group has answered documents.
+    Check that an earlier rebuild has left verdicts, if the group has answered documents. Every one
+    may have been a dead letter: then there are as many.
 
     Raises:
-        StopError: their topics are empty: they were deleted, and created again. The log and the
-            offsets are there, so that nothing would ever be answered again.
+        StopError: their topic is empty: it was deleted, and created again. The log and the offsets
+            are there, so that nothing would ever be answered again.
     """
-    if answered <= plan.missing:  # offsets begin behind what retention has deleted
+    answered = plan.answered(committed)
+    if not answered:
         return
     new = plan.settings
     names = [new.topic_verdicts, new.topic_dead_letter]
     topics = admin.existing(names)
     ends = admin.ends({name: topic.partitions for name, topic in topics.items()})
-    if not any(stop for _, stop in ends.values()):
-        raise StopError(
-            f"group {new.group} has answered {answered:,} offsets, but {' and '.join(names)} are "
-            f"empty: they were deleted since. Delete {new.topic_fingerprints}, too, and name "
-            "another --group to judge all documents again"
-        )
+    verdicts, dead = (sum(ends[place][1] for place in ends if place[0] == name) for name in names)
+    if verdicts or dead >= answered:
+        return
+    gone = f"{' and '.join(names)} are empty: they were deleted"
+    if dead:
+        gone = f"{names[0]} is empty, and {names[1]} has at most {dead:,}: verdicts were deleted"
+    raise StopError(
+        f"group {new.group} has answered {answered:,} offsets, but {gone} since. Delete "
+        f"{new.topic_fingerprints}, too, and name another --group to judge all documents again"
+    )
 
 
 @dataclass(eq=False)
@@ -213,6 +238,7 @@ class _Watch:
     offsets: GroupOffsets
     stop: threading.Event
     on_progress: Callable[[int, int], None]
+    check: Callable[[Mapping[int, int]], None] = lambda _committed: None  # with the first offsets
     answered: int = -1
     since_s: float = 0.0
     left: Mapping[int, int] = field(default_factory=dict)
@@ -221,13 +247,20 @@ class _Watch:
     failure: str | None = None
 
     def look(self) -> bool:
-        """Ask for the group's offsets once; return whether everything is answered."""
+        """
+        Ask for the group's offsets once; return whether everything is answered.
+
+        Raises:
+            StopError: the first offsets that are known do not pass the check.
+        """
         try:
             committed = trusted(self.offsets.get(), self.log_id)
         except NeardupError as error:  # the group's coordinator moves, or there is none yet
             self.trouble = str(error)
             return False
         self.trouble = ""
+        if self.answered < 0:
+            self.check(committed)
         answered = sum(min(committed.get(number, 0), stop) for number, stop in self.stops.items())
         has_moved = answered > self.answered
         if has_moved:
@@ -262,6 +295,8 @@ class _Watch:
         """Look until everything is answered, or nothing is any more. Then the worker ends."""
         try:
             self._run()
+        except StopError as error:
+            self.failure = str(error)
         except Exception as error:
             # Such as a progress that nobody reads any more. Unwatched, the worker never ends.
             self.failure = f"the rebuild could not be watched any more: {error!r}"
