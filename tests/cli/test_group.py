@@ -208,6 +208,13 @@ def test_the_last_line_of_verify_claims_no_more_than_there_is(
     )
 
 
+def test_offsets_that_no_worker_has_committed_are_never_clean() -> None:
+    """Workers refuse them, so no document waits for a worker, and none is known to be answered."""
+    report = Report(9, 2, {}, 7, 0, {"lost": 0}, (), 1, 9, 0, foreign_offsets={1: 4})
+    assert conclusion(report).startswith("NOT CLEAN: offsets that no worker has committed")
+    assert not report.clean and not report.to_dict()["clean"]
+
+
 STATUS = {
     "worker_id": "w1",
     "last_minute": {"documents_per_s": 410.25, "latency_ms": 35.0},

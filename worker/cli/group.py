@@ -286,7 +286,8 @@ def verify(
 
     The workers may run meanwhile. Documents that no worker has committed yet are shown as
     unanswered, which is no defect. Two documents are mutual if each is called a duplicate of the
-    other. Exit code 1 if there is a defect that --mend has not repaired.
+    other. Exit code 1 if there is a defect that --mend has not repaired, or if the group has offsets
+    that no worker has committed.
     """
     from worker.shell.admin import verify as shell  # noqa: PLC0415
 
@@ -376,6 +377,8 @@ def _print(report: Report) -> None:
 
 def conclusion(report: Report) -> str:
     """Return the meaning of the counts in one line."""
+    if report.foreign_offsets:
+        return "NOT CLEAN: offsets that no worker has committed do not say what is answered"
     if not report.clean:
         return "NOT CLEAN"
     if report.unanswered:

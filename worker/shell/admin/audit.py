@@ -170,9 +170,10 @@ class Report:
     @property
     def clean(self) -> bool:
         """
-        Return whether nothing is lost, repeated, wrong or mutual. Unanswered documents merely wait.
+        Return whether nothing is lost, repeated, wrong or mutual, and the group's offsets say what
+        is answered. Unanswered documents merely wait.
         """
-        return not any(self.defects.values())
+        return not (any(self.defects.values()) or self.foreign_offsets)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as for JSON."""
