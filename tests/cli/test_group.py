@@ -183,7 +183,7 @@ def test_a_signal_ends_who_follows_as_any_command(
     assert (process.returncode, said) == (code, f"neardup: {word}\n"), said
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2h ago", "", "1y", "-5m"])
+@pytest.mark.parametrize("text", ["yesterday", "2h ago", "", "1y", "-5m", "1M"])
 def test_what_is_no_time_is_named(text: str) -> None:
     """With both forms that there are."""
     with pytest.raises(StopError, match=r"2026-01-31T12:00:00Z, or 90s, 15m"):

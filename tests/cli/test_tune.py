@@ -111,7 +111,14 @@ def test_an_archive_is_planned_step_by_step() -> None:
     assert hours in result.stderr
 
 
-@pytest.mark.parametrize("options", [["--documents", "3G"], ["--documents", "6G", "--archive"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--documents", "3G"],
+        ["--documents", "3G", "--json"],
+        ["--documents", "6G", "--archive"],
+    ],
+)
 def test_more_originals_than_an_index_can_hold_are_told(options: list[str]) -> None:
     """Rows are 32 bits, whatever the memory: half of an archive's documents are originals."""
     said = "3,000,000,000 originals are more than the 2,147,483,648 that one index can hold"
@@ -150,7 +157,7 @@ def test_the_judge_of_an_archive_is_planned_in_legs() -> None:
 @pytest.mark.parametrize("documents", [10**6, 10**8, 10**9, 10**10])
 def test_an_archive_costs_what_plan_says_of_its_originals(documents: int) -> None:
     """The search that `plan` chooses, and what the judge does besides; names are extra."""
-    told = run("plan", "--documents", str(documents // 2), "--json").output.splitlines()
+    told = run("plan", "--documents", str(documents // 2), "--json").stdout.splitlines()
     chosen = json.loads(told[0])
     told = run("plan", "--documents", str(documents), "--archive", "--json").stdout.splitlines()
     judge = json.loads(told[1])

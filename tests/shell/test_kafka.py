@@ -316,19 +316,23 @@ def test_a_queue_that_was_full_a_moment_ago_is_tried_again() -> None:
 
 
 class _Strict:
-    """An administrator's client whose cluster refuses a change."""
+    """An administrator's client whose cluster refuses a change so many times."""
 
     calls = 0
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, refusals: int = 1_000) -> None:
         self._error = KafkaError(code, "retention of a day at most")
+        self._refusals = refusals
 
     def incremental_alter_configs(
         self, resources: Sequence[object], **_: object
     ) -> dict[object, object]:
         self.calls += 1
         future = Future[None]()
-        future.set_exception(KafkaException(self._error))
+        if self.calls > self._refusals:
+            future.set_result(None)
+        else:
+            future.set_exception(KafkaException(self._error))
         return dict.fromkeys(resources, future)
 
 
@@ -350,6 +354,18 @@ def test_a_change_that_the_cluster_refuses_is_refused_at_once(code: int, says: s
     with pytest.raises(StopError, match=says):
         admin.alter("v", {"retention.ms": "-1"})
     assert strict.calls == 1
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.NOT_CONTROLLER, KafkaError.UNKNOWN, KafkaError.THROTTLING_QUOTA_EXCEEDED]
+)
+def test_a_change_that_the_cluster_cannot_make_now_is_asked_for_again(code: int) -> None:
+    """As while another controller takes over, or when there were too many changes at once."""
+    admin = Admin(nobody(), wait_s=5)
+    strict = _Strict(code, refusals=1)
+    admin._client = strict  # type: ignore[assignment]
+    admin.alter("v", {"retention.ms": "-1"})
+    assert strict.calls == 2
 
 
 class _Frozen:

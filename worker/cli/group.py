@@ -286,8 +286,8 @@ def verify(
 
     The workers may run meanwhile. Documents that no worker has committed yet are shown as
     unanswered, which is no defect. Two documents are mutual if each is called a duplicate of the
-    other. Exit code 1 if there is a defect that --mend has not repaired, or if the group has offsets
-    that no worker has committed.
+    other. Exit code 1 if there is a defect that --mend has not repaired, or if the group has
+    offsets that no worker has committed.
     """
     from worker.shell.admin import verify as shell  # noqa: PLC0415
 

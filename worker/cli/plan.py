@@ -211,6 +211,7 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         shown = LAYOUTS
         searched = f"exact search at distance {distance}"
         chosen = f"{plans[0].search.name},"
+    _tell_of_too_many(count)
     if as_json:
         for one in plans:
             typer.echo(
@@ -230,7 +231,6 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
         typer.echo(f"- does not fit: a machine gives {in_bytes(limit)}")
     if isinstance(plans[0].search, SearchRules):
         typer.echo(_measured(plans[0].search))
-    _tell_of_too_many(count)
 
 
 def _tell_of_too_many(originals: int) -> None:
@@ -334,7 +334,7 @@ def _in_time(seconds: float) -> str:
 
 def _retention_s(text: str) -> float:
     """Read how long originals are kept, such as 30d."""
-    seconds = duration_s(text) or 0.0
+    seconds = duration_s(text.lower()) or 0.0
     if not 60 <= seconds <= RETENTION_S_MAX:
         raise typer.BadParameter(
             "--retention must be a time like 30d, 12h or 6w, "

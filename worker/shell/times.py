@@ -18,7 +18,7 @@ def duration_s(text: str) -> float | None:
     >>> duration_s("30d"), duration_s("1.5h"), duration_s("soon")
     (2592000.0, 5400.0, None)
     """
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhdw])", text.strip().lower())
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhdw])", text.strip())
     return float(found[1]) * _UNITS_S[found[2]] if found else None
 
 

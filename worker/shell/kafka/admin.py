@@ -40,6 +40,12 @@ from worker.shell.runtime.logging import get_logger
 LATE_S = 2.0
 TELL_S = 2.5  # seconds without an answer; the first call takes 3 s
 OFFSET_MAX = 2**63 - 1
+# Refusals of a change that may pass, as while a controller goes. The client itself marks none.
+_PASSING = {
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError.UNKNOWN,  # whatever has failed within the broker
+}
 
 Answer = TypeVar("Answer")
 
@@ -396,7 +402,7 @@ class Admin:
                 _result(call(timeout_s), timeout_s)
             except KafkaException as error:
                 refusal = error.args[0]
-                if client.is_silence(error) or refusal.code() == KafkaError.NOT_CONTROLLER:
+                if client.is_silence(error) or refusal.code() in _PASSING:
                     raise
                 if is_done(refusal):
                     return calls > 1
