@@ -261,8 +261,9 @@ def test_of_two_with_one_name_none_puts_the_others_file_in_place(tmp_path: Path)
     assert names(tmp_path) == [5]
     [path] = snapshots(tmp_path)
     assert path.read_bytes() == b"".join(newer.parts())
-    for left in ("one", "one.more"):  # of a process that was killed, and another worker's
-        (tmp_path / f".{left}.{'0' * 16}.tmp").write_bytes(b"half")
+    # Of a process that was killed, of one of an earlier release, and another worker's.
+    for left in (f"one.{'0' * 16}", "one", f"one.more.{'0' * 16}"):
+        (tmp_path / f".{left}.tmp").write_bytes(b"half")
     assert checkpoint(tmp_path).save(applied(replica, 1))
     assert [path.name for path in tmp_path.glob(".*")] == [f".one.more.{'0' * 16}.tmp"]
 

@@ -84,7 +84,8 @@ class Checkpoint:
     file of its own.
 
     Args:
-        owner: names the temporary file; of two with one name, the second one's is written.
+        owner: names the temporary file; if two write under one name, only the second one's snapshot
+            gets into place.
         interval_s: between two snapshots at least. None is written when nothing has been applied
             since; one of more than SMALL_BYTES waits for ROWS_MIN rows, at most INTERVALS_MAX times
             as long.
@@ -116,7 +117,8 @@ class Checkpoint:
         self._log = log
         # Of this process alone. One that is killed leaves it to the next with its owner.
         self._temporary = folder / f".{owner}.{token_hex(8)}.tmp"
-        self._abandoned = f".{glob.escape(owner)}.{'[0-9a-f]' * 16}.tmp"
+        # Of former versions, too, which had no hex digits.
+        self._abandoned = [f".{glob.escape(owner)}{end}.tmp" for end in (f".{'[0-9a-f]' * 16}", "")]
         self._interval_s = interval_s
         self._clock = clock
         self._due_s = clock() + interval_s
@@ -347,8 +349,9 @@ class Checkpoint:
 
     def _write(self, snapshot: Snapshot, path: Path) -> None:
         # A predecessor that still writes finds its file gone: it puts nothing in place.
-        for left in self.folder.glob(self._abandoned):
-            left.unlink(missing_ok=True)
+        for pattern in self._abandoned:
+            for left in self.folder.glob(pattern):
+                left.unlink(missing_ok=True)
         with self._temporary.open("xb") as file:
             for part in snapshot.parts():
                 self._reach(Point.SNAPSHOT)
