@@ -29,7 +29,8 @@ from tests.shell.local_engine import local_engine
 from tests.shell.test_archive import archive, told, verdicts
 from tests.shell.test_checkpoint import LOG
 from worker.errors import StopError
-from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows
+from worker.log.coverage import Coverage
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Source
 from worker.log.replica import Replica
 from worker.log.snapshot import capture
 from worker.shell.archive import steps, tasks
@@ -374,3 +375,25 @@ def test_what_is_added_to_a_workers_state_is_no_document_of_the_files_it_began_w
     path = tmp_path / "snapshot"
     path.write_bytes(b"".join(capture(replica, LOG).parts()))
     assert Deduplicator.load(path, threads=1).add(TEXTS[0]).doc_id.startswith("8.0.0-")
+
+
+def test_no_two_runs_over_a_workers_state_have_one_number(tmp_path: Path) -> None:
+    """
+    A second run with the first one's number would name its documents as the first did: the same
+    text in the same place would be called delivered again, and not a duplicate.
+    """
+    replica = Replica(Deduplicator(threads=1).definition)
+    replica.read(replica.definition.declaration("one", FORMAT_VERSION), 1, 0)
+    replica.coverage[Source(b"w" * 16, 0)] = Coverage()
+    replica.coverage[Source(b"w" * 16, 0)].add(0, 2)
+    path = tmp_path / "worker"
+    path.write_bytes(b"".join(capture(replica, LOG).parts()))
+    names = []
+    for state in range(3):
+        library = Deduplicator.load(path, threads=1)
+        names += [verdict.doc_id for verdict in library.add_many(TEXTS[:2])]
+        path = tmp_path / f"{state}"
+        library.save(path)
+    assert [name.partition("-")[0] for name in names] == [
+        "2.0.0", "2.0.1", "3.0.0", "3.0.1", "4.0.0", "4.0.1",
+    ]  # fmt: skip

@@ -148,8 +148,12 @@ class FileEngine:
         covered = list(replica.coverage.get(_SOURCE, ()))
         # The number of the stream's next message.
         self.next_offset = covered[-1].stop if covered else 0
-        # A worker's state has no run over files. But its log may have begun with the state of some.
-        self._run = self.next_offset or replica.next_offset
+        # A worker's state has no run over files, but its log may have begun with the state of some.
+        # So this run, and those that follow, have numbers of its log.
+        is_workers = replica.definition.base is not None or bool({*replica.coverage} - {_SOURCE})
+        self._run = self.next_offset
+        if is_workers or not self.next_offset:
+            self._run = replica.next_offset
         self._inputs_begun = 0
         self._inputs = self.next_inputs()
 

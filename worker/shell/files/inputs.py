@@ -2,7 +2,7 @@
 Says which document of a run is which, before it is read: its run, its input and its row.
 
     run      how many documents the earlier runs with the same state have read; 0 for the first one,
-             and for a worker's state the offset in its log
+             and over a worker's state the offset in its log, for each run
     input    its place among the run's inputs, from 0: references first, then files in their order
     row      its place among the documents of its input, from 0
 
