@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import re
 from collections.abc import Callable
@@ -191,7 +192,8 @@ def test_names_of_columns_are_refused_for_what_has_none(tmp_path: Path) -> None:
     assert said.startswith(f"{source} has no columns: leave --id-column id out")
     numbers = tmp_path / "numbers.txt"
     numbers.write_text("1\n2\n")
-    assert "numbers have none" in misused("nearest", numbers, "--to", "1", "--id-column", "id")
+    said = misused("nearest", numbers, "--to", "1", "--id-column", "id")
+    assert "numbers have none" in said and "Documents must come in a file" not in said
 
 
 def test_what_comes_through_a_pipe_is_refused_when_it_has_been_read() -> None:
@@ -268,3 +270,16 @@ def test_a_document_without_a_name_or_a_time_has_one_doc_id_in_all_commands(tmp_
         )
         scores = json.loads(run("evaluate", source, pairs, *time, "--json").stdout)
         assert scores["scores"]["all"]["same"] == 3
+
+
+def test_documents_in_a_pipe_by_name_are_said_to_need_a_file_and_wrong_numbers_are_not(
+    tmp_path: Path,
+) -> None:
+    """Nobody looks at a pipe before it is read, so documents in it are taken for numbers."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    said = misused("nearest", pipe, "--to", "1", "--id-column", "id")
+    assert "numbers have none. Documents must come in a file" in said
+    for numbers in ("1\nl2\n", "0x1f\n"):
+        said = refused("nearest", "--to", "1", stdin=numbers)
+        assert "must be a decimal" in said and "Documents" not in said

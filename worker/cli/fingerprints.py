@@ -43,6 +43,7 @@ _DIGITS_MAX = len(str(NUMBERS))
 PART_BYTES = 1 << 24  # read at once: 16 MB of text are some 800,000 numbers
 _FINGERPRINT = re.compile(rb'"fingerprint"\s*:')
 _BODY = re.compile(rb'"(?:text|html|body_base64)"\s*:')
+_NUMBER_START = re.compile(rb"[-+.]?[0-9]")  # of one with a typo, too
 _START_BYTES = 4_096
 _LOOK_BYTES = 256 << 10  # a block of zstd is unpacked as a whole, and may have half of this
 _OF_A_PIPE = ". Documents must come in a file or, not compressed, through stdin"
@@ -58,7 +59,7 @@ OutputOption = Annotated[
 ]
 
 
-FINGERPRINTS = (
+FINGERPRINTS_HELP = (
     f"Decimal fingerprints, one per line; or documents ({INPUTS}); or lines of "
     "`neardup fingerprint`. - is stdin."
 )
@@ -77,7 +78,10 @@ def read_fingerprints(
     content = _content_of(source)
     if content == "numbers":
         if reading.options().columns is not None:
-            raise typer.BadParameter("a column of documents is named, and numbers have none")
+            remedy = _OF_A_PIPE if is_pipe(str(source)) else ""
+            raise typer.BadParameter(
+                f"a column of documents is named, and numbers have none{remedy}"
+            )
         with opened_unpacked(str(source)) as stream:
             stream.skip_mark()
             numbers = _numbers(stream, str(source))
@@ -150,7 +154,8 @@ def _numbers(stream: BinaryIO, name: str) -> NDArray[np.uint64]:
         if not are_digits or any(int(line) >= NUMBERS for line in lines):
             bad = next(at for at, line in enumerate(lines) if not _is_number(line))
             place = sum(map(len, parts)) + bad + 1
-            remedy = "" if Path(name).is_file() else _OF_A_PIPE
+            are_documents = place == 1 and not _NUMBER_START.match(lines[bad])
+            remedy = _OF_A_PIPE if are_documents and is_pipe(name) else ""
             raise StopError(
                 f"{name}: number {place} must be a decimal "
                 f"from 0 to 2^64 - 1, got {lines[bad][:100]!r}{remedy}"

@@ -11,7 +11,7 @@ import typer
 
 from worker.cli import shared
 from worker.cli.fingerprints import (
-    FINGERPRINTS,
+    FINGERPRINTS_HELP,
     NUMBERS,
     Ids,
     OutputOption,
@@ -38,7 +38,7 @@ def nearest(
         Path,
         typer.Argument(
             metavar="FILE",
-            help=FINGERPRINTS,
+            help=FINGERPRINTS_HELP,
         ),
     ] = STDIN,
     count: Annotated[int, typer.Option(help="Write at most this many documents.", min=1)] = 10,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from worker.cli import shared
 from worker.cli.fingerprints import (
-    FINGERPRINTS,
+    FINGERPRINTS_HELP,
     Ids,
     OutputOption,
     read_fingerprints,
@@ -61,7 +61,7 @@ def _copies(fingerprints: NDArray[np.uint64], ids: Ids, *search: Any) -> Iterato
         yield {name: first, "copies": len(cluster)}
 
 
-SourceOption = Annotated[Path, typer.Option("--input", help=FINGERPRINTS)]
+SourceOption = Annotated[Path, typer.Option("--input", help=FINGERPRINTS_HELP)]
 BlocksOption = Annotated[
     int | None,
     typer.Option(
