@@ -279,10 +279,11 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: st
     target.write_text("the former")
     text = refused(command, *["--input"] * (command == "find-clusters"), source, "--output", target)
     assert target.read_text() == "the former"
-    if command != "find-clusters":  # which takes what is no archive for numbers
+    if command == "dedup" and not content:
+        assert text == "nothing could be judged: there is nothing in what was read"
+    elif command != "find-clusters":  # which takes what is no archive for numbers
         assert re.match(r"nothing could be \w+: \d documents?, \d damaged records?", text)
-    if command == "dedup":
-        assert text.endswith(": there is nothing in what was read") == (not content)
+        assert "nothing in what was read" not in text
 
 
 @pytest.mark.parametrize("name", ["in.csv", "in.parquet"])

@@ -567,7 +567,7 @@ def test_a_corpus_without_copies_cannot_be_tuned(tmp_path: Path) -> None:
     """Exit code 1 and the reason."""
     documents = written(tmp_path / "docs.jsonl", {"a": "one text alone"})
     said = refused("tune", documents)
-    assert "nothing can be tuned: there is no pair of copies, of those sampled. " in said
+    assert "nothing can be tuned: none of the sampled pairs are copies. " in said
 
 
 @pytest.mark.parametrize(

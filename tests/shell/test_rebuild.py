@@ -133,10 +133,11 @@ def test_answers_are_looked_for_as_soon_as_the_groups_offsets_are_known(
 ) -> None:
     """The first look may get no answer, and the worker is running then."""
     monkeypatch.setattr(rebuild, "LOOK_S", 0.001)
-    answers = iter([RetryError("the coordinator is away"), {0: ours(2)}])
+    looks: list[RetryError | dict[int, CommittedOffset]]
+    looks = [RetryError("the coordinator is away"), {0: ours(2)}]
 
     def get() -> dict[int, CommittedOffset]:
-        answer = next(answers)
+        answer = looks.pop(0)
         if isinstance(answer, RetryError):
             raise answer
         return answer

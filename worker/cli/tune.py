@@ -61,7 +61,7 @@ PAIRS_MAX = 20_000  # sampled where no labels are given
 GROUPS_MIN = 200  # groups of copies
 LOOKALIKES_MIN = 200  # sampled pairs
 OTHER_MIN = 1_000  # labelled pairs, which people choose because they are hard
-_MORE = "Give more documents, or more labelled pairs"
+_MORE = "Give more documents, or more labelled pairs (PAIRS)"
 _ADVICE = (
     "Until then, compare the usual thresholds: take another than the default if it is better by "
     "more than the intervals, and see what it gets wrong with `neardup evaluate --definition`"
@@ -115,8 +115,8 @@ def tune(
     check_plot(plot)
     corpus, labelled = _labelled(files, pairs, settings, reading, quiet=quiet)
     if not labelled.same.any():
-        among = "of those sampled" if pairs is None else f"of {pairs} with label 1"
-        raise StopError(f"nothing can be tuned: there is no pair of copies, {among}. {_MORE}")
+        among = "the sampled pairs" if pairs is None else f"the pairs of {pairs}"
+        raise StopError(f"nothing can be tuned: none of {among} are copies. {_MORE}")
     shortfalls = _shortfalls(labelled, corpus, is_sampled=pairs is None)
     if shortfalls and pairs is not None and settings.search.similarity_min:
         typer.echo(f"no settings are recommended: {'; '.join(shortfalls)}. {_ADVICE}", err=True)

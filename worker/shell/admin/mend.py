@@ -249,10 +249,10 @@ def refuse_foreign(settings: Settings, topics: Mapping[str, Topic], offsets: Com
         StopError: there is such an offset.
     """
     log_id = topics[settings.topic_fingerprints].topic_id.hex()
-    if others := foreign(offsets, log_id):
+    if found := foreign(offsets, log_id):
         raise StopError(
             f"no worker has committed the offsets of group {settings.group} "
-            f"in partitions {', '.join(map(str, others))}, so they do not say what is answered. "
+            f"in partitions {', '.join(map(str, found))}, so they do not say what is answered. "
             f"First: {restore_command(settings)}"
         )
 

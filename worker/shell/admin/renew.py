@@ -487,10 +487,10 @@ def _refuse_offsets(settings: Settings, topics: Mapping[str, Topic], present: To
     """
     partitions = topics[settings.topic_documents].partitions
     commits = committed(settings, partitions)
-    others = foreign(commits, present.topic_id.hex())
-    if others or all(commit.offset is None for commit in commits.values()):
+    foreign_offsets = foreign(commits, present.topic_id.hex())
+    if foreign_offsets or all(commit.offset is None for commit in commits.values()):
         raise StopError(
             f"the offsets of group {settings.group} in partitions "
-            f"{', '.join(map(str, others or commits))} were not committed with the log "
+            f"{', '.join(map(str, foreign_offsets or commits))} were not committed with the log "
             f"{present.name}: nothing is deleted"
         )

@@ -115,7 +115,7 @@ def _ask(
     source = topics[settings.topic_documents]
     commits = service.committed(settings, source.partitions)
     committed = {number: commit.offset for number, commit in commits.items()}
-    others = foreign(commits, topics[settings.topic_fingerprints].topic_id.hex())
+    foreign_offsets = foreign(commits, topics[settings.topic_fingerprints].topic_id.hex())
     answers = _ends(admin, topics[settings.topic_verdicts], topics[settings.topic_dead_letter])
     new = {} if settings.topic_new is None else _ends(admin, topics[settings.topic_new])
     log = admin.ends({settings.topic_fingerprints: 1})  # workers use partition 0 alone
@@ -129,7 +129,7 @@ def _ask(
     held_up: Mapping[int, int] = {}
     if read_documents:
         documents, held_up = admin.readable(source.name, source.partitions)
-    return _Asked(committed, answers, new, log, documents, held_up, others)
+    return _Asked(committed, answers, new, log, documents, held_up, foreign_offsets)
 
 
 def _ends(admin: Admin, *topics: Topic) -> Ends:

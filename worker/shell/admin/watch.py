@@ -302,25 +302,27 @@ class GroupWatch:
         self._settings = settings
         self._addresses = [WorkerAddress.of(address) for address in addresses]
         self._admin = Admin(settings)
-        self._counts = self._partition_counts()
+        topics = self._topics()
+        self._counts = {name: topic.partitions for name, topic in topics.items()}
+        self._log_id = topics[settings.topic_fingerprints].topic_id.hex()
         self._offsets = GroupOffsets(settings, self._counts[settings.topic_documents])
         self._duplicates: list[Verdict] = []
         self._before: dict[int, int] = {}  # what was answered, by partition, at the last sample
         self._steps: dict[tuple[str, int], _Step] = {}
         self._verdicts = self._tail()
 
-    def _partition_counts(self) -> dict[str, int]:
-        """Return how many partitions each topic of the group has now, and note the log's id."""
+    def _topics(self) -> dict[str, Topic]:
+        """Return the topics of the group as they are now."""
         settings = self._settings
         names = (settings.topic_documents, settings.topic_fingerprints, settings.topic_verdicts)
-        topics = self._admin.existing(names)
-        self._log_id = topics[settings.topic_fingerprints].topic_id.hex()
-        return {name: topic.partitions for name, topic in topics.items()}
+        return self._admin.existing(names)
 
     def _take_added(self) -> None:
-        """Also watch the partitions that were added since the last sample."""
+        """Also watch partitions that were added since the last sample, and a log that is new."""
         before = self._counts
-        counts = self._partition_counts()
+        topics = self._topics()
+        self._log_id = topics[self._settings.topic_fingerprints].topic_id.hex()
+        counts = {name: topic.partitions for name, topic in topics.items()}
         documents, verdicts = self._settings.topic_documents, self._settings.topic_verdicts
         added = range(before[verdicts], counts[verdicts])
         with suppress(NeardupError):  # not every broker knows them yet: the next sample asks again

@@ -282,8 +282,8 @@ class Run:
         sizes = [_size_of(self.folder / name) for name in self._files_of(step, number)]
         self.path("done", "")
         with written(self._done_file(step, number)) as stream:
-            said = {**result, "sizes": sizes, "run": self.started_at_ms}
-            stream.write(json.dumps(said).encode())  # names, as in `write`
+            outcome = {**result, "sizes": sizes, "run": self.started_at_ms}
+            stream.write(json.dumps(outcome).encode())  # names, as in `write`
         self._progress_file(step, number).unlink(missing_ok=True)
 
     def _done_file(self, step: str, number: int) -> Path:
@@ -367,13 +367,13 @@ class Run:
         looked_at = (step, number, folders)
         if looked_at not in self._whole:
             try:
-                said = json.loads(self._done_file(step, number).read_bytes())
+                outcome = json.loads(self._done_file(step, number).read_bytes())
             except FileNotFoundError:
                 return False
             # Of another run whose folder was removed: a task may go on after its command was ended.
-            if said.get("run", self.started_at_ms) != self.started_at_ms:
+            if outcome.get("run", self.started_at_ms) != self.started_at_ms:
                 return False
-            sizes = said["sizes"]
+            sizes = outcome["sizes"]
             if not all(
                 _size_of(self.folder / name) == size
                 for name, size in zip(self._files_of(step, number), sizes, strict=True)

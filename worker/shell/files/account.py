@@ -76,7 +76,7 @@ class InputTally:
         if self.documents == self.dead:
             first = "".join(f"; {one}" for one in (self.first_dead, self.first_damage) if one)
             if not (first or self.left_out):
-                first = ": there is nothing in what was read"
+                raise StopError(f"{what} could be judged: there is nothing in what was read")
             raise StopError(f"{what} could be judged: {self.told()}{first}")
 
 

@@ -262,7 +262,8 @@ def format_of(name: str | Path) -> FileFormat | None:
 
 def is_never_empty(name: str | Path) -> bool:
     """
-    Return whether a file of this name has bytes even if it holds nothing: it is packed or binary.
+    Return whether a file of this name has bytes even if it holds nothing: it is packed, or of a
+    format with a fixed start.
 
     >>> is_never_empty("a.jsonl.xz"), is_never_empty("a.parquet"), is_never_empty("a.jsonl")
     (True, True, False)

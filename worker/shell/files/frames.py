@@ -360,7 +360,7 @@ class Unjudged:
         self.rows = 0
         self.count = 0
         self._first: Exception | None = None
-        self._said = 0  # how many the last warning was of
+        self._warned_rows = 0  # how many the last warning was of
 
     def of(self, judged: Iterable[Verdict | Exception]) -> Iterator[Verdict | Exception]:
         """Yield answers, and count them."""
@@ -382,7 +382,7 @@ class Unjudged:
         Raises:
             TypeError, DocumentError: none could be judged.
         """
-        if not self._said:
+        if not self._warned_rows:
             self.check()
         self.warn(". The column `reason` has the error of each")
 
@@ -405,9 +405,9 @@ class Unjudged:
             rows: what they are.
             consequence: what follows for these rows.
         """
-        if self._first is None or self.count < 10 * self._said:
+        if self._first is None or self.count < 10 * self._warned_rows:
             return
-        self._said = self.count
+        self._warned_rows = self.count
         warnings.warn(
             f"{self.count:,} of {self.rows:,} {rows} could not be judged, and so {consequence}; "
             f"the first: {self._first}{remedy}",

@@ -432,7 +432,7 @@ def check_read_once(names: Iterable[str], how: str = "is named twice") -> None:
     Check that no pipe is among some names twice, under any: the second reading would find nothing.
 
     Raises:
-        StopError: stdin or another pipe is.
+        StopError: stdin or another pipe is among them twice.
     """
     places: set[Hashable] = set()
     for name in filter(is_pipe, names):
