@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import struct
+import tracemalloc
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -29,6 +31,7 @@ from tests.shell.test_archives import (
 )
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Damage, Omission, Record
+from worker.shell.files.archives import parquet as parquet_module
 from worker.shell.files.archives.column_names import ColumnNames
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.rows import RowReader
@@ -436,3 +439,80 @@ def test_rows_of_parquet_that_are_missing_are_damage(tmp_path: Path) -> None:
     *rows, damaged = read(tmp_path, head + name + tail, path.name)
     assert len(rows) == 2_000
     assert isinstance(damaged, Damage) and "2,000 rows, and its index says 2,001" in damaged.reason
+
+
+def varint(number: int) -> bytes:
+    """A number in seven bits a byte, as Thrift writes it."""
+    if number < 128:
+        return bytes([number])
+    return bytes([number & 127 | 128]) + varint(number >> 7)
+
+
+def index_of_parquet(of_metadata: bytes, of_index: bytes = b"") -> io.BytesIO:
+    """
+    What stands behind the rows of a file: one row group with one column.
+
+    Args:
+        of_metadata: more fields of the column, behind its place (number 9).
+        of_index: more fields of the index, behind the row groups (number 4).
+    """
+    metadata = b"\x15\x0c\x46\x02\x26\x14\x26\x08" + of_metadata + b"\0"
+    index = b"\x49\x1c\x19\x1c\x3c" + metadata + b"\0\0" + of_index + b"\0"
+    return io.BytesIO(index + struct.pack("<L", len(index)) + b"PAR1")
+
+
+I64 = b"\x06"  # the kind of a field whose number follows
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param(I64 + varint(2 * (9 + 65_536)) + b"\x64", id="a number that becomes that"),
+        pytest.param(I64 + varint(2 * 9) + b"\x64", id="the place once more"),
+        pytest.param(b"\x16" + varint(2**65 + 100), id="a value of more than 64 bits"),
+        pytest.param(b"\x15" + varint(2**33), id="a value of more than 32 bits"),
+        pytest.param(I64 + varint(2 * 9 - 1) + b"\x64", id="a number below 0"),
+    ],
+)
+def test_an_index_of_parquet_that_arrow_would_read_otherwise_is_refused(odd: bytes) -> None:
+    """Arrow would read pages in other places than those whose lengths have been checked."""
+    [[chunk]] = parquet_module._row_groups(index_of_parquet(b""))
+    assert chunk == (6, 1, 4, 14)
+    with pytest.raises(ValueError, match="write the file again"):
+        parquet_module._row_groups(index_of_parquet(odd))
+
+
+def test_a_header_of_a_page_whose_length_is_cut_to_32_bits_is_refused() -> None:
+    """The next page would be looked for behind the column, and Arrow looks for it right here."""
+    assert parquet_module._parsed(b"\x15\0\x15\x14\x15\x10\0")[:3] == (False, 10, 8)
+    with pytest.raises(ValueError, match="more than 32 bits"):
+        parquet_module._parsed(b"\x15\0\x15\x14\x15" + varint(2**32 + 16) + b"\0")
+
+
+def test_a_list_of_parquet_without_structs_is_refused_where_arrow_reads_structs() -> None:
+    """It does not look at the kind of a list's elements."""
+    data = index_of_parquet(b"").getvalue().replace(b"\x49\x1c", b"\x49\x18")
+    with pytest.raises(ValueError, match="list of kind 8"):
+        parquet_module._row_groups(io.BytesIO(data))
+
+
+def test_what_an_index_of_parquet_has_besides_pages_takes_no_memory() -> None:
+    """A list of a million structs with nothing in them has a byte for each."""
+    many = index_of_parquet(b"", b"\xb9\xfc" + varint(1_000_000) + bytes(1_000_000))
+    tracemalloc.start()
+    parquet_module._row_groups(many)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3_000_000
+
+
+def test_a_file_of_parquet_with_a_large_index_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow would hold all of it, some ten times as large."""
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"text": ["The river rose."]}), path)
+    assert not damage(entries(path))
+    monkeypatch.setattr(parquet_module, "INDEX_BYTES_MAX", 100)
+    [only] = damage(entries(path))
+    assert "at most 100 are read: write the file again with larger row groups" in only.reason

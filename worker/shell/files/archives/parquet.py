@@ -27,7 +27,7 @@ an encrypted column) ends the program there: the exception of C++ is not transla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from worker.errors import StopError, install_extra
 from worker.shell.files.archives.budget import (
     DICTIONARY_ROWS_BYTES_MAX,
+    INDEX_BYTES_MAX,
     OUT_PER_BYTE,
     PAGE_BYTES_MAX,
     PAGE_FREE_BYTES,
@@ -51,21 +52,41 @@ _LEVELS_MAX = 16
 _DICTIONARY_PAGE = 2
 _FIXED_LENGTH = 7  # the type of a column whose values have a length that the schema says
 _FOOTER_BYTES = 8  # behind the index: its length, and the magic number
+_MAGIC = b"PAR1"
 # Kinds of values in Thrift's compact protocol.
 _BOOLEANS = (1, 2)
-_BYTES_OF = {3: 1, 7: 8}  # a byte, a double
-_WHOLE_NUMBERS = (4, 5, 6)
+_BYTE = 3
+_I16 = 4
+_I32 = 5
+_I64 = 6
+_DOUBLE = 7
 _BINARY = 8
-_LISTS = (9, 10)  # and sets
+_LIST = 9
+_SET = 10
 _STRUCT = 12
-_Fields: TypeAlias = dict[tuple[int, int], Any]  # of a struct, by their numbers and kinds
-# Fields of the index, of a row group, of a column chunk and its metadata; of the header of a page,
-# and of what it has for each type of page.
-_ROW_GROUPS, _CHUNKS, _METADATA, _ENCRYPTION = (4, 9), (1, 9), (3, _STRUCT), (8, _STRUCT)
-_TYPE, _VALUES, _BYTES, _DATA_AT, _DICTIONARY_AT = (1, 5), (5, 6), (7, 6), (9, 6), (11, 6)
-_PAGE_TYPE, _BYTES_OUT, _BYTES_IN, _PAGE_VALUES = (1, 5), (2, 5), (3, 5), (1, 5)
+_BYTES_OF = {_BYTE: 1, _DOUBLE: 8}
+_BITS_OF = {_I16: 16, _I32: 32, _I64: 64}
+_FIELD_MAX = (1 << 15) - 1
+_Field: TypeAlias = tuple[int, int]  # of a struct: its number and kind
+_Fields: TypeAlias = dict[_Field, Any]
+# Fields of the index, of a row group, of a column chunk and its metadata.
+_ROW_GROUPS = (4, _LIST)
+_CHUNKS = (1, _LIST)
+_METADATA = (3, _STRUCT)
+_ENCRYPTION = (8, _STRUCT)
+_TYPE = (1, _I32)
+_VALUES = (5, _I64)
+_BYTES = (7, _I64)
+_DATA_AT = (9, _I64)
+_DICTIONARY_AT = (11, _I64)
+# Fields of the header of a page, and of what it has for each type of page.
+_PAGE_TYPE = (1, _I32)
+_BYTES_OUT = (2, _I32)
+_BYTES_IN = (3, _I32)
 _OF_PAGE_TYPE = {0: (5, _STRUCT), _DICTIONARY_PAGE: (7, _STRUCT), 3: (8, _STRUCT)}
-_TOO_DEEP = "an index, or the header of a page, is nested too deep"
+_PAGE_VALUES = (1, _I32)
+_WRONG = "an index, or the header of a page,"
+_REMEDY = "write the file again"
 
 
 def parquet_module() -> Any:
@@ -89,20 +110,22 @@ def batches_of(
         on_damage: gets the reason why the rest of the file is not read.
         on_rows: gets the number of rows done, and their total.
 
-    Cost: O(bytes). Memory: a page of each column, and rows of ROWS_BYTES_MAX or one row.
+    Cost: O(bytes). Memory: a page of each column, rows of ROWS_BYTES_MAX or one row, and the index,
+    which Arrow holds some ten times as large.
     """
     parquet = parquet_module()
     budget = Budget()  # of its own: all who read the file must end at the same row
     done = 0
     try:
         budget.take_in(stream.seek(0, 2))
+        _check_index(stream)
         stream.seek(0)
         opened = parquet.ParquetFile(
             stream, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
         )
-        groups = _index(stream).get(_ROW_GROUPS, [])
+        groups = _row_groups(stream)
         for group in range(opened.metadata.num_row_groups):
-            rows = _rows_at_once(stream, opened, group, groups[group][_CHUNKS])
+            rows = _rows_at_once(stream, opened, group, groups[group])
             for batch in opened.iter_batches(rows, [group]):
                 for part, part_bytes in _parts(batch):
                     reason = budget.take_out(part_bytes)
@@ -113,7 +136,8 @@ def batches_of(
                     done += part.num_rows
                     on_rows(done, opened.metadata.num_rows)
         if done != opened.metadata.num_rows:
-            on_damage(f"it has {done:,} rows, and its index says {opened.metadata.num_rows:,}")
+            said = f"it has {done:,} rows, and its index says {opened.metadata.num_rows:,}"
+            on_damage(f"{said}: {_REMEDY}")
     except StopError:
         raise
     except Exception as error:  # Arrow's own errors, and those of what its metadata claims
@@ -200,26 +224,75 @@ class _Chunk(NamedTuple):
     end: int
 
 
-def _index(stream: BinaryIO) -> _Fields:
-    """Return the index of a file that Arrow has opened."""
-    stream.seek(-_FOOTER_BYTES, 2)
-    index_bytes = int.from_bytes(stream.read(4), "little")
-    stream.seek(-_FOOTER_BYTES - index_bytes, 2)
-    return _struct(stream.read(index_bytes), 0, _LEVELS_MAX)[0]
+class _Wanted(NamedTuple):
+    """
+    The fields of a struct that are read: numbers (None), and structs or lists of them with theirs.
+
+    `made` says what is held of them, since a list may have millions.
+    """
+
+    fields: Mapping[_Field, _Wanted | None]
+    made: Callable[[_Fields], Any] = dict
 
 
-def _chunk_of(column: _Fields, name: str) -> _Chunk:
-    """Return a column chunk as the index has it. ValueError: the index does not say where it is."""
+def _chunk_of(column: _Fields) -> _Chunk | None:
+    """Return a column chunk as the index has it. None: it is encrypted, or has no place."""
     metadata = column.get(_METADATA, {})
-    numbers = (_TYPE, _VALUES, _BYTES, _DATA_AT, _DICTIONARY_AT)
-    kind, values, size, data_at, dictionary_at = (metadata.get(field, 0) for field in numbers)
-    if _ENCRYPTION in column or _DATA_AT not in metadata or min(values, size, data_at) < 0:
-        raise ValueError(f"column {name!r} is encrypted or damaged: write it without encryption")
+    kind = metadata.get(_TYPE, 0)
+    values = metadata.get(_VALUES, 0)
+    size = metadata.get(_BYTES, 0)
+    data_at = metadata.get(_DATA_AT, -1)
+    dictionary_at = metadata.get(_DICTIONARY_AT, 0)
+    if _ENCRYPTION in column or min(values, size, data_at) < 0:
+        return None
     begin = dictionary_at if 0 < dictionary_at < data_at else data_at
     return _Chunk(kind, values, begin, begin + size)
 
 
-def _rows_at_once(stream: BinaryIO, opened: Any, number: int, chunks: Sequence[_Fields]) -> int:
+def _chunks_of(group: _Fields) -> Sequence[_Chunk | None]:
+    """Return the column chunks of a row group."""
+    chunks: Sequence[_Chunk | None] = group.get(_CHUNKS, ())
+    return chunks
+
+
+_METADATA_NUMBERS = (_TYPE, _VALUES, _BYTES, _DATA_AT, _DICTIONARY_AT)
+_OF_METADATA = _Wanted(dict.fromkeys(_METADATA_NUMBERS))
+_OF_CHUNK = _Wanted({_METADATA: _OF_METADATA, _ENCRYPTION: _Wanted({})}, _chunk_of)
+_OF_INDEX = _Wanted({_ROW_GROUPS: _Wanted({_CHUNKS: _OF_CHUNK}, _chunks_of)})
+_PAGE_NUMBERS: Mapping[_Field, None] = dict.fromkeys((_PAGE_TYPE, _BYTES_OUT, _BYTES_IN))
+_PAGE_INNER = dict.fromkeys(_OF_PAGE_TYPE.values(), _Wanted({_PAGE_VALUES: None}))
+_OF_PAGE = _Wanted({**_PAGE_NUMBERS, **_PAGE_INNER})
+
+
+def _index_bytes(stream: BinaryIO) -> int:
+    """Return how long a file says that its index is; 0 if it is no Parquet."""
+    stream.seek(max(stream.seek(0, 2) - _FOOTER_BYTES, 0))
+    footer = stream.read(_FOOTER_BYTES)
+    return int.from_bytes(footer[:4], "little") if footer.endswith(_MAGIC) else 0
+
+
+def _check_index(stream: BinaryIO) -> None:
+    """Raise ValueError if the index is beyond the budget: Arrow holds all of it."""
+    index_bytes = _index_bytes(stream)
+    if index_bytes > INDEX_BYTES_MAX:
+        raise ValueError(
+            f"its index has {index_bytes:,} bytes, at most {INDEX_BYTES_MAX:,} are read: "
+            f"{_REMEDY} with larger row groups, or as several files"
+        )
+
+
+def _row_groups(stream: BinaryIO) -> Sequence[Sequence[_Chunk | None]]:
+    """Return the column chunks of each row group of a file that Arrow has opened."""
+    index_bytes = _index_bytes(stream)
+    stream.seek(-_FOOTER_BYTES - index_bytes, 2)
+    index = _struct(stream.read(index_bytes), 0, _LEVELS_MAX, _OF_INDEX)[0]
+    groups: Sequence[Sequence[_Chunk | None]] = index.get(_ROW_GROUPS, ())
+    return groups
+
+
+def _rows_at_once(
+    stream: BinaryIO, opened: Any, number: int, chunks: Sequence[_Chunk | None]
+) -> int:
     """
     Return how many rows of a row group have at most ROWS_BYTES_MAX in its densest pages, and at
     most DICTIONARY_ROWS_BYTES_MAX if each had the whole dictionary.
@@ -239,9 +312,12 @@ def _rows_at_once(stream: BinaryIO, opened: Any, number: int, chunks: Sequence[_
     group_rows = max(opened.metadata.row_group(number).num_rows, 1)
     row_bytes = 1.0
     dictionary_bytes = 1.0
-    for index, column in zip(range(opened.metadata.num_columns), chunks, strict=True):
+    for index, chunk in zip(range(opened.metadata.num_columns), chunks, strict=True):
         name = opened.schema.column(index).path
-        chunk = _chunk_of(column, name)
+        if chunk is None:
+            raise ValueError(
+                f"column {name!r} is encrypted or damaged: write it without encryption"
+            )
         if chunk.kind == _FIXED_LENGTH:
             row_bytes += opened.schema.column(index).length
         values_per_row = chunk.values / group_rows
@@ -293,23 +369,28 @@ def _page_at(stream: BinaryIO, at: int) -> _Page:
 
 def _parsed(data: bytes) -> _Page:
     """Parse the header of a page. Raises IndexError if it is cut short."""
-    fields, end = _struct(data, 0, _LEVELS_MAX)
+    fields, end = _struct(data, 0, _LEVELS_MAX, _OF_PAGE)
     kind = fields.get(_PAGE_TYPE, 0)
     inner = fields.get(_OF_PAGE_TYPE.get(kind, (0, 0)), {})
-    numbers = fields.get(_BYTES_OUT, 0), fields.get(_BYTES_IN, 0), inner.get(_PAGE_VALUES, 0)
-    if min(numbers) < 0:
-        raise ValueError("the header of a page has numbers that cannot be")
-    return _Page(kind == _DICTIONARY_PAGE, *numbers, end)
+    bytes_out = fields.get(_BYTES_OUT, 0)
+    bytes_in = fields.get(_BYTES_IN, 0)
+    values = inner.get(_PAGE_VALUES, 0)
+    if min(bytes_out, bytes_in, values) < 0:
+        raise ValueError(f"the header of a page has numbers that cannot be: {_REMEDY}")
+    return _Page(kind == _DICTIONARY_PAGE, bytes_out, bytes_in, values, end)
 
 
-def _struct(data: bytes, at: int, levels: int) -> tuple[_Fields, int]:
+def _struct(data: bytes, at: int, levels: int, wanted: _Wanted | None) -> tuple[Any, int]:
     """
-    Return the whole numbers, the structs and the lists of structs of a struct, and where it ends.
+    Return what is wanted of a struct, and where it ends.
 
     Arrow passes over a field that has another kind than its own, so the kind is a part of its name.
+    It takes the last bits of a number that is too long for its kind, and adds up a field that
+    occurs twice. Both would make it read other pages than those that are checked, so they are
+    refused.
     """
     if not levels:
-        raise ValueError(_TOO_DEEP)
+        raise ValueError(f"{_WRONG} is nested too deep: {_REMEDY}")
     fields: _Fields = {}
     number = 0
     while data[at] != 0:
@@ -319,44 +400,52 @@ def _struct(data: bytes, at: int, levels: int) -> tuple[_Fields, int]:
         if step:
             number += step
         else:
-            number, at = _signed_at(data, at)
-        if kind in _WHOLE_NUMBERS:
-            fields[number, kind], at = _signed_at(data, at)
-        elif kind == _STRUCT:
-            fields[number, kind], at = _struct(data, at, levels - 1)
-        elif kind in _LISTS:
-            fields[number, kind], at = _structs(data, at, levels - 1)
-        else:
+            number, at = _signed_at(data, at, _I16)
+        field = number, kind
+        if not 0 < number <= _FIELD_MAX or field in fields:
+            raise ValueError(f"{_WRONG} has a field {number} that cannot be: {_REMEDY}")
+        if wanted is None or field not in wanted.fields:
             at = _skip(data, at, kind, levels)
-    return fields, at + 1
+        elif kind == _STRUCT:
+            fields[field], at = _struct(data, at, levels - 1, wanted.fields[field])
+        elif kind == _LIST:
+            fields[field], at = _structs(data, at, levels - 1, wanted.fields[field])
+        else:
+            fields[field], at = _signed_at(data, at, kind)
+    return None if wanted is None else wanted.made(fields), at + 1
 
 
 def _skip(data: bytes, at: int, kind: int, levels: int) -> int:
     """Return where a value ends. Raises IndexError if that is behind the data."""
     if kind in _BOOLEANS:  # in a struct their kind is their value
         end = at
-    elif kind in _WHOLE_NUMBERS:
-        end = _signed_at(data, at)[1]
+    elif kind in _BITS_OF:
+        end = _signed_at(data, at, kind)[1]
     elif kind in _BYTES_OF:
         end = at + _BYTES_OF[kind]
     elif kind == _BINARY:
         size, begin = _varint(data, at)
         end = begin + size
     elif kind == _STRUCT:
-        end = _struct(data, at, levels - 1)[1]
-    elif kind in _LISTS:
-        end = _structs(data, at, levels - 1)[1]
+        end = _struct(data, at, levels - 1, None)[1]
+    elif kind in (_LIST, _SET):
+        end = _structs(data, at, levels - 1, None)[1]
     else:
-        raise ValueError(f"an index, or the header of a page, has a field of kind {kind}")
+        raise ValueError(f"{_WRONG} has a field of kind {kind}: {_REMEDY}")
     if end > len(data):
         raise IndexError
     return end
 
 
-def _structs(data: bytes, at: int, levels: int) -> tuple[list[_Fields], int]:
-    """Return the structs of a list, which may have other elements in place of them, and its end."""
+def _structs(
+    data: bytes, at: int, levels: int, wanted: _Wanted | None
+) -> tuple[Sequence[Any], int]:
+    """
+    Return what is wanted of the structs of a list, and its end. Without `wanted`, the list may have
+    other elements, and none is held.
+    """
     if not levels:
-        raise ValueError(_TOO_DEEP)
+        raise ValueError(f"{_WRONG} is nested too deep: {_REMEDY}")
     size = data[at] >> 4
     kind = data[at] & 15
     at += 1
@@ -364,13 +453,16 @@ def _structs(data: bytes, at: int, levels: int) -> tuple[list[_Fields], int]:
         size, at = _varint(data, at)
     if size > len(data) - at:  # each element has a byte or more
         raise IndexError
-    structs: list[_Fields] = []
-    for _ in range(size):
-        if kind == _STRUCT:
-            fields, at = _struct(data, at, levels - 1)
-            structs.append(fields)
-        else:
+    if wanted is None:
+        for _ in range(size):
             at = at + 1 if kind in _BOOLEANS else _skip(data, at, kind, levels)
+        return (), at
+    if size and kind != _STRUCT:  # which Arrow would read as structs all the same
+        raise ValueError(f"{_WRONG} has a list of kind {kind} that cannot be: {_REMEDY}")
+    structs: list[Any] = []
+    for _ in range(size):
+        fields, at = _struct(data, at, levels - 1, wanted)
+        structs.append(fields)
     return structs, at
 
 
@@ -383,10 +475,12 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         if byte < 128:
             return value, at
-    raise ValueError("the header of a page has a number of more than 64 bits")
+    raise ValueError(f"{_WRONG} has a number of more than 64 bits: {_REMEDY}")
 
 
-def _signed_at(data: bytes, at: int) -> tuple[int, int]:
+def _signed_at(data: bytes, at: int, kind: int) -> tuple[int, int]:
     """Return a number with its sign in the lowest bit, and where it ends."""
     value, end = _varint(data, at)
+    if value >> _BITS_OF[kind]:
+        raise ValueError(f"{_WRONG} has a number of more than {_BITS_OF[kind]} bits: {_REMEDY}")
     return value >> 1 ^ -(value & 1), end
