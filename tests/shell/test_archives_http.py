@@ -210,9 +210,17 @@ def test_brotli_is_undone_under_names_of_other_encodings(named: str) -> None:
 
 
 def test_a_text_that_is_called_brotli_does_not_become_nothing() -> None:
-    """Of some characters, the first byte is a whole stream. An empty page stays one."""
+    """Of some characters, the first byte is a whole stream. Pages of some bytes are pages."""
     headers = HTML + b"Content-Encoding: br\r\n\r\n"
     for first in "3579;=?":
         with pytest.raises(ValueError, match="it is not brotli"):
             body_of(headers + f"{first} boats were counted.".encode())
-    assert body_of(headers + brotli(b"")) == b""
+    for size in range(9):
+        assert body_of(headers + brotli(PAGE[:size])) == PAGE[:size]
+
+
+def test_markup_that_is_called_gzip_was_never_encoded() -> None:
+    """It may be brotli by chance: three bytes of a head, 121 that are not packed, and an end."""
+    page = b"\t<\x80" + (PAGE * 2)[:121] + b"\x03"
+    assert body_of(HTML + b"Content-Encoding: br\r\n\r\n" + page) == (PAGE * 2)[:121]
+    assert body_of(HTML + b"Content-Encoding: gzip\r\n\r\n" + page) == page

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,11 @@ from tests.shell.test_archives import (
     warc_record,
 )
 from worker.shell.files.archives import Damage, Omission, Record
+from worker.shell.files.archives import budget as budget_module
+from worker.shell.files.archives import inflate as inflate_module
+from worker.shell.files.archives.budget import Budget, BudgetError
+from worker.shell.files.archives.inflate import Piece, Segment
+from worker.shell.files.archives.warc import read_warc
 
 
 def test_a_warc_that_is_cut_within_any_record_says_so(tmp_path: Path) -> None:
@@ -53,7 +60,7 @@ def test_two_records_whose_headers_have_become_one_are_damage(
 
 
 @pytest.mark.parametrize("length", [10**6, 10**17, 2**64 - 1])
-@pytest.mark.parametrize("kind", ["response", "request"])
+@pytest.mark.parametrize("kind", ["metadata", "request"])
 def test_a_length_beyond_the_file_costs_its_record(tmp_path: Path, kind: str, length: int) -> None:
     """What it reaches over is read all the same, and none of it is a part of that record."""
     wrong = record(kind, "http://example.org/9", "application/http", b"GET / HTTP/1.1\r\n\r\n")
@@ -103,3 +110,78 @@ def test_a_length_that_reaches_over_the_next_record_is_damage(
     assert urls(found) == ["3", "4"]
     [reason] = [item.reason for item in damage(found)]
     assert f"reaches {len(second):,} bytes too far" in reason
+
+
+@pytest.mark.parametrize("kind", ["response", "resource", "conversion"])
+def test_no_record_is_looked_for_within_a_page_that_is_cut_short(tmp_path: Path, kind: str) -> None:
+    """The last page of a file that was cut would bring pages under any URL, as its server likes."""
+    page = record(kind, "http://a.org/1", "text/plain", b"The boats.\r\n" + warc_record(9) + PAGE)
+    found = read(tmp_path, warc_record(0) + page[:-100])
+    assert urls(found) == ["0"]
+    [only] = damage(found)
+    assert "cut short" in only.reason and "write the archive again" in only.reason
+
+
+class CountedSegment(Segment):
+    """Counts the bytes that are read, again or not."""
+
+    read_bytes = 0
+
+    def read(self, size: int = 1 << 20) -> bytes:
+        data = super().read(size)
+        self.read_bytes += len(data)
+        return data
+
+
+def beyond_the_end(count: int) -> bytes:
+    """Requests that have more bytes than the file, with a page behind each."""
+    wrong = record("request", "http://a.org/9", "application/http", b"GET /")
+    return (wrong.replace(b"Length: 5", b"Length: 999999999") + warc_record(1)) * count
+
+
+def nested(count: int) -> bytes:
+    """Requests each of which is the content of the one before, and rubbish behind them all."""
+    data = bytes(1 << 20)
+    for _ in range(count):
+        head = record("request", "http://a.org/9", "application/http", b"")
+        length = b"Length: %d" % len(data)
+        data = head.removesuffix(b"\r\n\r\n").replace(b"Length: 0", length) + data
+        data = b"\n" + data
+    return data + b"\r\n\r\nrubbish"
+
+
+@pytest.mark.parametrize("made", [beyond_the_end, nested])
+def test_records_that_reach_over_others_are_read_a_bounded_number_of_times(
+    monkeypatch: pytest.MonkeyPatch, made: Callable[[int], bytes]
+) -> None:
+    """Each record that reaches to the end of the file would cost the whole of it again."""
+    monkeypatch.setattr(budget_module, "AGAIN_FREE_BYTES", 1 << 20)
+    data = made(900) + bytes(1 << 20)
+    budget = Budget()
+    budget.take_in(len(data))
+    segment = CountedSegment(Piece(0, data, is_plain=True), iter(()))
+    with pytest.raises(BudgetError, match="lengths of damaged records reach over more than"):
+        for _ in read_warc("a.warc", segment, 1 << 20, budget):
+            pass
+    assert segment.read_bytes <= 25 * len(data)
+
+
+def test_a_page_whose_record_is_too_long_to_be_held_costs_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reading goes on behind it, not within, whether records are to be copied or not."""
+    monkeypatch.setattr(inflate_module, "HISTORY_BYTES_MAX", 1 << 20)
+    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n"
+    block += gzip.compress(PAGE) + b"\r\n" + warc_record(9) + bytes(4 << 20)
+    long = record("response", "http://a.org/1", "application/http", block)
+    data = b"".join([warc_record(0), long, warc_record(2)])
+    for whole in (False, True):
+        segment = Segment(Piece(0, data[:99], is_plain=True), pieces_behind(data, 99))
+        found = list(read_warc("a.warc", segment, 1 << 20, Budget(), whole=whole))
+        assert urls(found) == ["0", "2"]
+        assert [item.reason[:24] for item in damage(found)] == ["the record has more than"]
+
+
+def pieces_behind(data: bytes, start: int) -> Iterator[Piece]:
+    for at in range(start, len(data), 1 << 16):
+        yield Piece(0, data[at : at + (1 << 16)], is_plain=True)

@@ -29,6 +29,7 @@ from tests.shell.test_archives import (
     zipped,
     zstd,
 )
+from worker.shell.files.archives import Omission
 from worker.shell.files.archives.http import (
     CHUNKS_FREE,
     CODINGS_MAX,
@@ -168,6 +169,23 @@ def test_a_record_beyond_its_budget_is_damage_and_its_neighbours_are_read(
     [damaged] = damage(found)
     assert damaged.offset == len(warc_record(1) + within)
     assert reason in damaged.reason
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type", "reason"),
+    [
+        ("404 Not Found", "text/html", "status-404"),
+        ("200 OK", "video/mp4", "unsupported-content-type"),
+    ],
+)
+def test_a_record_that_is_no_page_is_left_out_in_however_many_chunks(
+    tmp_path: Path, status: str, content_type: str, reason: str
+) -> None:
+    """Its body is not read, so that it cannot be damaged."""
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nTransfer-Encoding: chunked"
+    chunks = b"1\nx\n" * CHUNKS_FREE * 2 + b"0\n\n"
+    [found] = read(tmp_path, warc_record(1, chunks, head))
+    assert isinstance(found, Omission) and found.reason == reason
 
 
 MEMBER_RUNS = {"gzip": gzip.compress(b""), "zstd": zstd(b"")}

@@ -509,7 +509,7 @@ def test_what_an_index_of_parquet_has_besides_pages_takes_no_memory() -> None:
 def test_a_file_of_parquet_with_a_large_index_is_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Arrow would hold all of it, some ten times as large."""
+    """Arrow would hold all of it."""
     path = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.table({"text": ["The river rose."]}), path)
     assert not damage(entries(path))

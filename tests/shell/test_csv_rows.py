@@ -215,6 +215,29 @@ def test_a_text_of_tsv_that_begins_with_a_quote_takes_no_other_rows(between: int
     assert keys == [b"%d" % number for number in range(1, len(texts))] + [b"a", b"b", b"c"]
 
 
+class CountedRows(CsvRows):
+    """Counts the searches for the end of a quoted field."""
+
+    searches = 0
+
+    def _closing(self, start: int, first: int) -> tuple[int, int] | None:
+        self.searches += 1
+        return super()._closing(start, first)
+
+
+def test_lines_of_tsv_that_all_close_and_open_a_quote_are_searched_once() -> None:
+    """Each of them is damage, and a search to the end for each would take hours."""
+    count = 5_000
+    data = b'id\ttext\na\t"y\n' + b'x"\t"y\n' * count + b'x"\tz\nb\tlast\n'
+    found = CountedRows("a.tsv", Lines("a.tsv", pieces(data), MIB), MIB, lambda _: "\t")
+    items = list(found)
+    assert [item.text for item in items if isinstance(item, CsvRow)] == [
+        "id\ttext\n", 'x"\tz\n', "b\tlast\n"
+    ]  # fmt: skip
+    assert sum(isinstance(item, Damage) for item in items) == count + 1
+    assert found.searches <= count + 1
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_rows_with_a_hole_between_them_do_not_become_one(encoding: str, quote: str) -> None:

@@ -300,7 +300,7 @@ def test_an_archive_that_the_index_of_a_zip_has_lost_is_damage(tmp_path: Path, l
     found = entries(path)
     assert urls(found) == list("012345")
     [damaged] = damage(found)
-    said = "1 members, and says that it has 2" if lost == "its entry" else "it is not read"
+    said = "1 members, and says that it has 2" if lost == "its entry" else "its name is damaged"
     assert said in damaged.reason
 
 

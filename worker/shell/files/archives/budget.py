@@ -10,6 +10,8 @@ the value, the bound and the remedy. The other inputs are read.
     bytes out of the compressions  OUT_FREE_BYTES, and OUT_PER_BYTE for      the input ends
     and dictionaries of an input   each byte that has been read
     damaged records                DAMAGED_FREE, and one for each document   the input ends
+    bytes that are read again      AGAIN_FREE_BYTES, and AGAIN_PER_BYTE for  the input ends
+    behind damage                  each byte that has been read
     values of a line or element    VALUES_MAX                                that line is damage
     columns of a table             COLUMNS_MAX                               the table is damage
     bytes of an index of Parquet   INDEX_BYTES_MAX                           the file is damage
@@ -32,9 +34,11 @@ from typing import AnyStr
 OUT_FREE_BYTES = 64 << 20
 OUT_PER_BYTE = 1_100
 DAMAGED_FREE = 1_000
+AGAIN_FREE_BYTES = 1 << 30  # some hundred large records; a second or less
+AGAIN_PER_BYTE = 16
 VALUES_MAX = 1_000_000  # each takes 30 to 250 bytes when a line is parsed
 COLUMNS_MAX = 100_000
-# Of a table of 100 columns and 5,000 row groups. Arrow makes up to 50 bytes of each.
+# Of a table of 100 columns and 8,000 row groups, which is read in half a minute.
 INDEX_BYTES_MAX = 64 << 20
 PAGE_FREE_BYTES = 64 << 20
 PAGE_BYTES_MAX = 512 << 20
@@ -57,6 +61,7 @@ class Budget:
     Attributes:
         bytes_in: bytes of the input that have been read.
         bytes_out: bytes that were made of them.
+        bytes_again: bytes that were read again, because a record before them was damaged.
         damaged_left: damaged records that are still reported before the input ends.
         is_spent: whether the input must end, because its bytes become too many.
     """
@@ -64,6 +69,7 @@ class Budget:
     def __init__(self) -> None:
         self.bytes_in = 0
         self.bytes_out = 0
+        self.bytes_again = 0
         self.damaged_left = DAMAGED_FREE
         self.is_spent = False
 
@@ -87,6 +93,21 @@ class Budget:
             f"{self.bytes_in:,} bytes become more than {bytes_max:,}, the most that are read of "
             f"them: unpack it, or write it again without repetitions"
         )
+
+    def take_again(self, count: int) -> None:
+        """
+        Take bytes that are read again behind a damaged record.
+
+        Raises:
+            BudgetError: they are too many: lengths of records were made to reach over others.
+        """
+        self.bytes_again += count
+        bytes_max = AGAIN_FREE_BYTES + AGAIN_PER_BYTE * self.bytes_in
+        if self.bytes_again > bytes_max:
+            raise BudgetError(
+                f"lengths of damaged records reach over more than {bytes_max:,} bytes in all: the "
+                f"rest of the file is not read. Write it again with the lengths of its records"
+            )
 
     def give_document(self) -> None:
         """Give back, for a document, what one damaged record has taken."""

@@ -14,7 +14,8 @@ A quote is also not closed if the file ends, if bytes are lost, if its row has m
 quote is damage, and the lines after that line are read again, as new rows.
 
 Reading again costs no more than reading. Whether a line closes an open quote depends on that line
-alone, so each line is examined once: the next search begins where the last one ended.
+alone, so each line is examined once: the next search begins where the last one ended. Lines that
+are rows of TSV are then read one by one, without a search: one with an open quote is damage.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class CsvRows:
         self.delimiter = ","
         self._delimiter_of: Callable[[str], str] | None = delimiter_of
         self._tabs = 0  # of a row of TSV
+        self._alone_to = -1  # position of the last line that is known to be a row of its own
         self._file = file
         self._lines = lines
         self._bytes_max = bytes_max
@@ -137,9 +139,10 @@ class CsvRows:
                 stop, opened = self._row_end(self._next)
             if opened is not None:
                 yield opened
-            elif self._is_of_rows(self._next, stop):
-                yield Damage(self._file, 0, _NOT_CLOSED, first.line.number)
-                self._next += 1
+            elif self._is_of_rows(first, stop):
+                last = self._held[stop - 1]
+                assert isinstance(last, _Text)
+                self._alone_to = last.line.position  # and the first one is read again
             else:
                 yield self._row(first, stop)
                 self._next = stop
@@ -148,18 +151,16 @@ class CsvRows:
                 self._searched = max(self._searched - self._next, 0)
                 self._next = 0
 
-    def _is_of_rows(self, first: int, stop: int) -> bool:
+    def _is_of_rows(self, first: _Text, stop: int) -> bool:
         """
         Return whether several lines that make a row of TSV are each a row by their tabs.
 
         Many programs write tabs, and quotes as characters of a text. A text that begins with one
         would take all rows up to the next text that ends with one.
         """
-        if not self._tabs or stop == first + 1:
+        if not self._tabs or stop == self._next + 1:
             return False
-        entry = self._held[first]
-        assert isinstance(entry, _Text)
-        lines = self._row(entry, stop).text.rstrip("\r\n").split("\n")
+        lines = self._row(first, stop).text.rstrip("\r\n").split("\n")
         return all(line.count("\t") == self._tabs for line in lines)
 
     def _row_start(self) -> _Text | Damage | None:
@@ -207,7 +208,8 @@ class CsvRows:
             column = column if fields is None else fields.end()
             if column == len(entry.text):
                 return index + 1, None
-            closing = self._closing(index + 1, first)
+            is_alone = entry.line.position <= self._alone_to
+            closing = None if is_alone else self._closing(index + 1, first)
             if closing is None:
                 self._next = index + 1
                 return self._next, Damage(self._file, 0, _NOT_CLOSED, entry.line.number)
@@ -281,7 +283,10 @@ class CsvRows:
             reason = f"not {encoding.name} ({error.reason}): {ENCODING_REMEDY}"
             return Damage(self._file, 0, reason, line.number)
         if _HOLE in text:  # ends of lines may have been in it, so that rows would become one
-            reason = "NUL characters, as a disk or a copy leaves them in place of what is missing"
+            reason = (
+                "NUL characters, as a disk or a copy leaves them in place of what is missing: copy "
+                "the file again"
+            )
             return Damage(self._file, 0, reason, line.number)
         return _Text(line, text.removeprefix("\ufeff"))  # also of a file that was appended
 

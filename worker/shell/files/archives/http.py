@@ -50,7 +50,7 @@ MEMBER_BYTES = 1_024
 # Bytes that are inflated at once: they become at most 4 MiB with deflate, and 16 MiB with zstd.
 _DEFLATE_PART_BYTES = 4 << 10
 _ZSTD_PART_BYTES = 512
-_BROTLI_EMPTY_BYTES_MAX = 4
+_BROTLI_FRAME_BYTES = 4  # of a stream, besides what it packs
 _BROTLI_PER_BYTE = 100  # that become of a byte of what may be brotli; text makes 3 to 30
 LENGTH = re.compile(r"[0-9]{1,18}")  # of a body or a record
 _GZIP = b"\x1f\x8b"
@@ -194,7 +194,7 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
     body = response.body
     transfer = _codings(response, "transfer-encoding")
     if "chunked" in transfer:
-        body, _ = _unchunked(body)
+        body = _unchunked(body)
     encodings = _codings(response, "content-encoding")
     encodings += [name for name in transfer if name != "chunked"]
     if len(encodings) > CODINGS_MAX:
@@ -214,13 +214,18 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
 
 def behind_body(response: Response) -> bytes:
     r"""
-    Return what stands behind the end of a body, by its headers: its length, or its last chunk.
+    Return what stands behind the end of a body, by its headers: its length, or its last chunk. b""
+    if these do not say where that is.
 
     >>> behind_body(Response(200, {"content-length": "2"}, b"ab\r\nWARC/1.0"))
     b'\r\nWARC/1.0'
     """
     if "chunked" in _codings(response, "transfer-encoding"):
-        return _unchunked(response.body)[1]
+        try:
+            _, end = _chunks(response.body)
+        except ValueError:  # which is damage only if the body is read
+            return b""
+        return response.body[end:] if end else b""
     length = response.headers.get("content-length", "")
     return response.body[int(length) :] if LENGTH.fullmatch(length) else b""
 
@@ -252,19 +257,32 @@ class _Budget:
             raise BodyTooLargeError
 
 
-def _unchunked(body: bytes) -> tuple[bytes, bytes]:
+def _unchunked(body: bytes) -> bytes:
     """
-    Return a chunked body as one, and what stands behind its last chunk.
+    Return a chunked body as one.
 
     A body that does not begin with a chunk's size was never chunked. A missing end is forgiven.
     Where a chunk is not followed by the size of the next one, sizes are wrong, and the rest belongs
     to the body as it stands.
     """
+    chunks, end = _chunks(body)
+    if not end:
+        return body
+    parts = [body[chunk] for chunk in chunks]
+    parts.append(body[end:].removeprefix(b"\r\n"))
+    return b"".join(parts)
+
+
+def _chunks(body: bytes) -> tuple[list[slice], int]:
+    """
+    Return where the chunks of a body are, and where the last one ends: 0 if it was never chunked.
+
+    Raises:
+        ValueError: there are too many.
+    """
     size = _CHUNK_SIZE.match(body)
-    if size is None:
-        return body, b""
     chunks_max = CHUNKS_FREE + len(body) // CHUNK_BYTES
-    chunks: list[bytes] = []
+    chunks: list[slice] = []
     end = 0
     while size is not None:
         start = size.end()
@@ -277,11 +295,9 @@ def _unchunked(body: bytes) -> tuple[bytes, bytes]:
                 f"more than {chunks_max:,} chunks in {len(body):,} bytes: at most {CHUNKS_FREE} "
                 f"and one for each {CHUNK_BYTES} bytes are read"
             )
-        chunks.append(body[start:end])
+        chunks.append(slice(start, end))
         size = _NEXT_CHUNK_SIZE.match(body, end)
-    rest = body[end:]
-    chunks.append(rest.removeprefix(b"\r\n"))
-    return b"".join(chunks), rest
+    return chunks, end
 
 
 def _behind_trailers(body: bytes, start: int) -> int:
@@ -325,10 +341,10 @@ def _unbrotlied(body: bytes, budget: _Budget) -> bytes:
     Return what brotli has packed.
 
     Brotli has no mark, and its reader stops where the first stream ends: of "; and more", that is
-    the first byte. So a body that becomes much shorter is none. A stream of nothing has few bytes.
+    the first byte. So a body that becomes much shorter is none.
     """
     data = bytes(BrotliReader(io.BytesIO(body)).read(budget.bytes_left + 1))
-    if len(body) > _BROTLI_EMPTY_BYTES_MAX and 2 * len(data) < len(body):
+    if len(body) > 2 * len(data) + _BROTLI_FRAME_BYTES:
         raise ValueError(f"{len(body):,} bytes become {len(data):,}: it is not brotli")
     budget.take_bytes(len(data))
     return data
@@ -337,9 +353,9 @@ def _unbrotlied(body: bytes, budget: _Budget) -> bytes:
 def _perhaps_unbrotlied(body: bytes, budget: _Budget) -> bytes:
     """
     Return a body that was called gzip or zstd and is neither. It is brotli, or was never encoded: a
-    text in UTF-8, or what does not become a text.
+    text in UTF-8, markup, or what does not become a text.
     """
-    if is_utf_8(body):
+    if is_utf_8(body) or body.lstrip().startswith(b"<"):
         return body
     bytes_max = min(budget.bytes_left, _BROTLI_PER_BYTE * len(body))
     try:

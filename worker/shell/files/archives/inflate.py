@@ -250,6 +250,10 @@ class Segment:
         begin = first - self._start
         return bytes(memoryview(self._history)[begin : begin + size])
 
+    def is_held(self, position: int) -> bool:
+        """Return whether the bytes from a position on are still in memory."""
+        return position >= self._start
+
     def drain(self) -> None:
         """Read to the end. Then `problem` is known."""
         while self.read():

@@ -110,8 +110,8 @@ def batches_of(
         on_damage: gets the reason why the rest of the file is not read.
         on_rows: gets the number of rows done, and their total.
 
-    Cost: O(bytes). Memory: a page of each column, rows of ROWS_BYTES_MAX or one row, and the index,
-    which Arrow holds some ten times as large.
+    Cost: O(bytes). Memory: a page of each column, rows of ROWS_BYTES_MAX or one row, and some
+    five times the index.
     """
     parquet = parquet_module()
     budget = Budget()  # of its own: all who read the file must end at the same row

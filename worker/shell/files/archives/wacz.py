@@ -124,7 +124,7 @@ def members(
         return
     with opened:
         infos = opened.infolist()
-        if len(infos) < count != _COUNT_UNKNOWN:
+        if count != _COUNT_UNKNOWN and len(infos) < count:
             reason = f"its index has {len(infos):,} members, and says that it has {count:,}"
             yield ZipProblem("", 0, reason)
         packed_bytes = sum(info.compress_size for info in infos)
@@ -138,11 +138,8 @@ def members(
             reason = f"a zip without a file that ends in {ends}: unpack it, and name what is in it"
             yield ZipProblem("", 0, reason)
         for info in infos:
-            if _is_unread(info.filename) or "\0" in info.orig_filename:  # a name that was damaged
-                reason = (
-                    f"it is not read, because it ends in none of {', '.join(_NAMES)}: unpack it, "
-                    "and name the file"
-                )
+            reason = _unread_reason(info)
+            if reason:
                 yield ZipProblem(info.filename, info.header_offset, reason)
         total = sum(info.file_size for info in archives)
         before = 0
@@ -167,6 +164,16 @@ def members(
                 if member.problem is not None:
                     yield ZipProblem(info.filename, info.header_offset, member.problem)
             before += info.file_size
+
+
+def _unread_reason(info: zipfile.ZipInfo) -> str:
+    """Return why a member that may be an archive is not read as one; "": it is none, or is read."""
+    if "\0" in info.orig_filename:
+        return "its name is damaged, so it may be an archive: unpack it, and name the file"
+    if _is_unread(info.filename):
+        ends = ", ".join(_NAMES)
+        return f"it is not read, because it ends in none of {ends}: unpack it, and name the file"
+    return ""
 
 
 def _refusal(info: zipfile.ZipInfo) -> str:

@@ -43,9 +43,10 @@ from worker.shell.files.archives.http import (
     decoded_body,
     parse_response,
 )
-from worker.shell.files.archives.inflate import Segment
+from worker.shell.files.archives.inflate import HISTORY_BYTES_MAX, Segment
 
 _LINE_BYTES_MAX = 16 << 10  # of ARC
+_AHEAD_BYTES = 128 << 10  # that the parser may have read ahead: of whole records, too
 _HEADERS_END = re.compile(rb"\r?\n\r?\n")
 # A literal at the beginning makes a search fast.
 # Blocks of tapes and tar files are filled up with NUL.
@@ -156,13 +157,19 @@ def read_warc(
     Yield the entries of one segment. Behind a damaged record, reading goes on at the next line that
     begins one.
 
+    It does not behind a page that is cut short. That is mostly the last one of a file that was cut,
+    so its server could make a record of a part of it.
+
     Args:
-        budget: pays for damage that is not reported, because it stands behind other damage.
+        budget: pays for what is read again, and for damage that is not reported, because it stands
+            behind other damage.
         default_ms: fetch time of a page without one that can be read; None: it is damaged.
     """
     start: int | None = 0
+    end = 0  # of what has been read
     is_damaged = False
     while start is not None:
+        budget.take_again(max(end - start - _AHEAD_BYTES, 0))
         last: int | None = None  # the last record that was begun
         try:
             for record in ArchiveIterator(
@@ -175,8 +182,8 @@ def read_warc(
                 head = partial(segment.held, last, HEADERS_BYTES_MAX)
                 found = _entry(file, offset, _capture_of_warc, record, head, body_max, default_ms)
                 _check_whole(record)
-                if whole and isinstance(found, Record):
-                    found = found._replace(raw=_raw(segment, last, record.content_length))
+                if isinstance(found, Record):
+                    found = _with_raw(found, segment, record, whole=whole)
                 is_damaged = isinstance(found, Damage)
                 yield found
         except (GeneratorExit, KeyboardInterrupt, SystemExit, StopError, BudgetError):
@@ -185,6 +192,9 @@ def read_warc(
             if segment.problem is not None:  # which is reported separately
                 return
             reason = str(error)
+            if record.record_type in _PAGE_TYPES:
+                yield Damage(file, offset, reason)
+                return
         except BaseException as error:  # a panic of the parser (Rust) is no Exception
             reason = str(error) or type(error).__name__
             if last is not None:
@@ -193,6 +203,7 @@ def read_warc(
             return
         failed = start if last is None else last
         offset = segment.offset_of(failed)
+        end = segment.tell()
         start = segment.go_to_next(_WARC_START, failed + 1)
         if not is_damaged and (segment.problem is None or start is not None):
             yield Damage(file, offset, reason)
@@ -211,15 +222,27 @@ def _check_whole(record: Any) -> None:
     have = record.reader.tell()
     if have < record.content_length:
         raise _CutShortError(
-            f"the record is cut short: {have:,} of {record.content_length:,} bytes"
+            f"the record is cut short: {have:,} of {record.content_length:,} bytes. If there are "
+            "more records, its length is wrong: write the archive again"
         )
 
 
-def _raw(segment: Segment, start: int, content_bytes: int) -> bytes:
-    """Return a record as it stands: header, content, and the two line ends behind it."""
+def _with_raw(found: Record, segment: Segment, record: Any, *, whole: bool) -> Entry:
+    """
+    Return a page, if it is to be `whole` with its record as it stands: header, content, and the two
+    line ends behind it. A record that is not in memory any more is damage, whether it is copied or
+    not: all who read a file must find the same in it.
+    """
+    start = record.stream_pos
+    if not segment.is_held(start):
+        reason = f"the record has more than {HISTORY_BYTES_MAX:,} bytes: write the archive again"
+        return Damage(found.file, found.offset, reason)
+    if not whole:
+        return found
     end = _HEADERS_END.search(segment.held(start, HEADERS_BYTES_MAX))
     assert end is not None, "its header has just been read"
-    return segment.held(start, end.end() + content_bytes).lstrip() + b"\r\n\r\n"
+    raw = segment.held(start, end.end() + record.content_length).lstrip() + b"\r\n\r\n"
+    return found._replace(raw=raw)
 
 
 def _capture_of_warc(
@@ -231,7 +254,10 @@ def _capture_of_warc(
         raise ValueError("a line of its header ends with LF alone: end each with CR LF")
     names = [name.lower() for name, _ in lines]
     if any("\0" in value for _, value in lines) or names.count("warc-record-id") > 1:
-        raise ValueError("its header is that of two records, or has a hole: bytes between are lost")
+        raise ValueError(
+            "its header is that of two records, or has a hole: bytes between are lost, so copy the "
+            "archive again"
+        )
     headers = {name.lower(): value for name, value in lines}
     if not headers.get("warc-type"):
         raise ValueError("a record without WARC-Type")
