@@ -489,11 +489,20 @@ def test_a_header_of_a_page_whose_length_is_cut_to_32_bits_is_refused() -> None:
         parquet_module._parsed(b"\x15\0\x15\x14\x15" + varint(2**32 + 16) + b"\0")
 
 
-def test_a_list_of_parquet_without_structs_is_refused_where_arrow_reads_structs() -> None:
-    """It does not look at the kind of a list's elements."""
-    data = index_of_parquet(b"").getvalue().replace(b"\x49\x1c", b"\x49\x18")
+@pytest.mark.parametrize(
+    ("of_metadata", "of_index"),
+    [
+        pytest.param(b"", b"\x19\x18\0", id="of the file"),
+        pytest.param(b"\x49\x18\0", b"", id="of a column"),
+        pytest.param(b"\x7c\x29\x18\0\0", b"", id="of the sizes of a column"),
+    ],
+)
+def test_a_list_of_parquet_with_other_elements_than_arrow_reads_is_refused(
+    of_metadata: bytes, of_index: bytes
+) -> None:
+    """It does not look at their kind: here a text that is empty, and a struct or number for it."""
     with pytest.raises(ValueError, match="list of kind 8"):
-        parquet_module._row_groups(io.BytesIO(data))
+        parquet_module._row_groups(index_of_parquet(of_metadata, of_index))
 
 
 def test_what_an_index_of_parquet_has_besides_pages_takes_no_memory() -> None:

@@ -28,6 +28,7 @@ an encrypted column) ends the program there: the exception of C++ is not transla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
@@ -228,11 +229,13 @@ class _Wanted(NamedTuple):
     """
     The fields of a struct that are read: numbers (None), and structs or lists of them with theirs.
 
-    `made` says what is held of them, since a list may have millions.
+    `made` says what is held of them, since a list may have millions. `lists` has the kinds of the
+    elements of all its lists, by the numbers of their fields.
     """
 
     fields: Mapping[_Field, _Wanted | None]
     made: Callable[[_Fields], Any] = dict
+    lists: Mapping[int, int] = MappingProxyType({})
 
 
 def _chunk_of(column: _Fields) -> _Chunk | None:
@@ -256,9 +259,19 @@ def _chunks_of(group: _Fields) -> Sequence[_Chunk | None]:
 
 
 _METADATA_NUMBERS = (_TYPE, _VALUES, _BYTES, _DATA_AT, _DICTIONARY_AT)
-_OF_METADATA = _Wanted(dict.fromkeys(_METADATA_NUMBERS))
+_SIZES = (16, _STRUCT)
+_SHAPES = (17, _STRUCT)
+_OF_METADATA = _Wanted(
+    {
+        **dict.fromkeys(_METADATA_NUMBERS),
+        _SIZES: _Wanted({}, lists={2: _I64, 3: _I64}),
+        _SHAPES: _Wanted({}, lists={2: _I32}),
+    },
+    lists={2: _I32, 3: _BINARY, 8: _STRUCT, 13: _STRUCT},
+)
 _OF_CHUNK = _Wanted({_METADATA: _OF_METADATA, _ENCRYPTION: _Wanted({})}, _chunk_of)
-_OF_INDEX = _Wanted({_ROW_GROUPS: _Wanted({_CHUNKS: _OF_CHUNK}, _chunks_of)})
+_OF_GROUP = _Wanted({_CHUNKS: _OF_CHUNK}, _chunks_of, {1: _STRUCT, 4: _STRUCT})
+_OF_INDEX = _Wanted({_ROW_GROUPS: _OF_GROUP}, lists=dict.fromkeys((2, 4, 5, 7), _STRUCT))
 _PAGE_NUMBERS: Mapping[_Field, None] = dict.fromkeys((_PAGE_TYPE, _BYTES_OUT, _BYTES_IN))
 _PAGE_INNER = dict.fromkeys(_OF_PAGE_TYPE.values(), _Wanted({_PAGE_VALUES: None}))
 _OF_PAGE = _Wanted({**_PAGE_NUMBERS, **_PAGE_INNER})
@@ -385,9 +398,9 @@ def _struct(data: bytes, at: int, levels: int, wanted: _Wanted | None) -> tuple[
     Return what is wanted of a struct, and where it ends.
 
     Arrow passes over a field that has another kind than its own, so the kind is a part of its name.
-    It takes the last bits of a number that is too long for its kind, and adds up a field that
-    occurs twice. Both would make it read other pages than those that are checked, so they are
-    refused.
+    It takes the last bits of a number that is too long for its kind, adds up a field that occurs
+    twice, and does not look at the kind of a list's elements. Each would make it read other pages
+    than those that are checked, so they are refused.
     """
     if not levels:
         raise ValueError(f"{_WRONG} is nested too deep: {_REMEDY}")
@@ -404,6 +417,8 @@ def _struct(data: bytes, at: int, levels: int, wanted: _Wanted | None) -> tuple[
         field = number, kind
         if not 0 < number <= _FIELD_MAX or field in fields:
             raise ValueError(f"{_WRONG} has a field {number} that cannot be: {_REMEDY}")
+        if wanted is not None and kind == _LIST:
+            _check_list(data[at], wanted.lists.get(number))
         if wanted is None or field not in wanted.fields:
             at = _skip(data, at, kind, levels)
         elif kind == _STRUCT:
@@ -413,6 +428,16 @@ def _struct(data: bytes, at: int, levels: int, wanted: _Wanted | None) -> tuple[
         else:
             fields[field], at = _signed_at(data, at, kind)
     return None if wanted is None else wanted.made(fields), at + 1
+
+
+def _check_list(head: int, wanted: int | None) -> None:
+    """Raise ValueError if a list, by its first byte, has elements of another kind than `wanted`."""
+    kind = head & 15
+    is_empty = head >> 4 == 0
+    if wanted is None or is_empty or kind == wanted:
+        return
+    if not (kind in _BITS_OF and wanted in _BITS_OF):  # numbers are written alike
+        raise ValueError(f"{_WRONG} has a list of kind {kind} that cannot be: {_REMEDY}")
 
 
 def _skip(data: bytes, at: int, kind: int, levels: int) -> int:
@@ -457,8 +482,6 @@ def _structs(
         for _ in range(size):
             at = at + 1 if kind in _BOOLEANS else _skip(data, at, kind, levels)
         return (), at
-    if size and kind != _STRUCT:  # which Arrow would read as structs all the same
-        raise ValueError(f"{_WRONG} has a list of kind {kind} that cannot be: {_REMEDY}")
     structs: list[Any] = []
     for _ in range(size):
         fields, at = _struct(data, at, levels - 1, wanted)
