@@ -62,13 +62,14 @@ def mark_terms(page: Page) -> None:
         for b, block in enumerate(page.blocks)
         if b not in terms and not page.above(block[NODE], ELSEWHERE | n.IN_HEADING)
     ]
-    before = sum(
+    behind = [b for b in others if wanted & n.TERMS and page.grades[b] == "prose"]
+    own_letters = sum(
         page.blocks[b][LENGTH]
         for b in others
-        if terms and heading < b and (wanted & n.TERMS or b < terms[0]) and not is_link(page, b)
+        if terms and heading < b and (b < terms[0] or b in behind) and not is_link(page, b)
     )
     long = sum(page.blocks[b][LENGTH] for b in terms) > 2_000
-    if before < 40 or prose_of(page, others) > 2_000 or long:
+    if own_letters < 40 or prose_of(page, others) > 2_000 or long:
         return
     for k in inside:
         page.nodes[k][ABOVE] |= ALIKE
@@ -137,7 +138,7 @@ def terms_in(page: Page, b: int) -> int:
 
 
 def heads_terms(page: Page, b: int) -> bool:
-    """Whether a block is a heading, a summary or a button with a word of terms."""
+    """Whether a block is a heading, a summary, a button or a dt with a word of terms."""
     return heads(page, b) and page.blocks[b][LENGTH] <= 48 and terms_in(page, b) > 0
 
 
@@ -163,10 +164,16 @@ def box_of_terms(page: Page, b: int) -> int:
 
 
 def run_behind(page: Page, b: int) -> list[int]:
-    """A box without a heading behind a heading, and paragraphs and lists beside both."""
+    """
+    A box without a heading behind a heading, and paragraphs and lists beside both; unless the
+    heading ends a box with more in it, or a row of buttons.
+    """
+    tags = [page.nodes[page.blocks[other][NODE]][TAG] for other in (b - 1, b)]
     around = page.around(page.blocks[b][NODE])
     below = [k for k in around if of(page, k)[-1] <= b]
-    if not below or b + 1 == len(page.blocks):
+    if not below or b + 1 == len(page.blocks) or tags == [n.BUTTON, n.BUTTON]:
+        return []
+    if any(of(page, k) != [b] for k in below):
         return []
     run = []
     for k in page.rows:

@@ -127,6 +127,16 @@ KEPT = {
     "two sections on subscriptions": f"<main><h1>Topics</h1>{OWN}<section><h2>Subscriptions</h2>"
     f"<p>{TERMS}</p></section><section><h2>Subscribers</h2>{OWN}</section></main>",
     "an answer": f"<main><h1>Topics</h1>{OWN}<details open><summary>Subscriptions</summary>{TERMS}",
+    "the first of two tabs": f"<main><h1>A hat</h1>{PRICE}{OWN}<div class=tabs><div><button>Wool</button>"
+    f"<button>Shipping</button></div><div>{TERMS}</div><div>{TERMS[:80]}</div></div></main>",
+    "the first of two tabs in a flat row": f"<main><h1>A hat</h1>{PRICE}{OWN}<div><button>Wool</button>"
+    f"<button>Shipping</button><div>{TERMS}</div><div>{TERMS[:80]}</div></div></main>",
+    "behind a form to buy": f"<main><h1>A hat</h1>{PRICE}{OWN}<div><span>Size</span><button>Buy</button>"
+    f"<button>More payment options</button></div><div class=description>{TERMS}</div></main>",
+    "behind a column": f"<main><h1>A hat</h1>{PRICE}{OWN}<div><p>Wool.</p><h3>Payment</h3></div>"
+    f"<div>{TERMS}</div></main>",
+    "a slogan behind them": f"<main><h1>A hat</h1>{PRICE}{BOX}<div>Hats for hares and hounds and horses"
+    " of all sizes</div></main>",
     "a birth": f"<main><h1>A baby</h1>{PRICE}{OWN}<section><h2>Delivery at home</h2><p>{TERMS}</p>",
 }
 
@@ -169,7 +179,7 @@ def test_other_lines_are_no_price(line: str) -> None:
 
 PRICES = ("12.50", "3 days", "12.05.2024", "$", "12,50 Евро", "3 руб.", "￥800")
 LINES = (
-    "Shipping", "Payment & more", "Subscribe now", "12.50", "3 days", "A hat of wool", "Доставка",
+    "Shipping", "Payment & more", "<button>Wool</button><button>Shipping</button>", "Subscribe now", "12.50", "3 days", "A hat of wool", "Доставка",
     TERMS[:86], TERMS, TERMS * 5, "<a href=/>Delivery</a>", "The ferry is late",
 )  # fmt: skip
 TAGS = (

@@ -8,10 +8,11 @@ Nothing in the markup tells the tab of delivery from that of the description, bu
 or its class: the words are few (`term` in `names.tsv`), as those of agreements are.
 
 A word alone proves little. So a box is marked only if it begins with such a heading, or is named
-so, and stands behind the page's heading and a text; on a page that is short without it, and whose
-heading has no such word. A shop's page has a price before the box, too; there the text may also
-stand behind the box, and what stands beside a heading needs no box. And terms are short: an
-article's body may begin with such a heading as well. Then the box is a dialog to all later steps.
+so, and stands behind the page's heading; on a page that has a text of its own, is short without the
+box, and whose heading has no such word. The page's own text stands before an offer. A shop's may
+also stand behind its terms, if it is prose; there is a price before the box, and what stands beside
+a heading needs no box. And terms are short: an article's body may begin with such a heading as
+well. Then the box is a dialog to all later steps.
 An article on payments, a manual with a chapter on delivery, and a page of the terms themselves stay
 as they are.
 
@@ -57,7 +58,7 @@ from worker.core.pages.skeleton import (
 from worker.core.pages.titles import repeats_title
 
 TERM_HEAD_MAX = 48  # letters of a heading of terms
-TERM_BEFORE = 40  # letters of text, without links, that stand behind the page's heading
+OWN_MIN = 40  # letters of the page's own text behind its heading, without links
 TERM_BESIDE = 2_000  # letters of other prose beside which terms make no two pages alike
 ALL_PROSE = 8_000  # ... and with terms: a page with more is not looked at
 TERM_MAX = 2_000  # letters of all boxes of a page together: what is longer is the page's own text
@@ -106,7 +107,7 @@ def _mark(room: Any) -> None:
     wanted = names.OFFER | names.TERMS if is_shop else names.OFFER
     if not _find_boxes(room, begin, wanted):
         return
-    before = np.int64(0)
+    own_letters = np.int64(0)
     beside = np.int64(0)
     inside = np.int64(0)
     is_behind = False
@@ -117,12 +118,13 @@ def _mark(room: Any) -> None:
             inside += blocks[b, B_LENGTH]
         if above & (_ELSEWHERE | names.TERMS | names.IN_HEADING):
             continue
-        if blocks[b, B_KEEP] == PROSE:
-            beside += blocks[b, B_LENGTH]
-        is_own = b > begin and (is_shop or not is_behind)
+        is_prose = blocks[b, B_KEEP] == PROSE
+        beside += blocks[b, B_LENGTH] if is_prose else 0
+        # Behind the terms there may be a slogan, too.
+        is_own = b > begin and (not is_behind or (is_shop and is_prose))
         if is_own and blocks[b, B_LINK] * 2 < blocks[b, B_BYTES]:
-            before += blocks[b, B_LENGTH]
-    if before < TERM_BEFORE or beside > TERM_BESIDE or inside > TERM_MAX:
+            own_letters += blocks[b, B_LENGTH]
+    if own_letters < OWN_MIN or beside > TERM_BESIDE or inside > TERM_MAX:
         return
     for k in range(1, room.state[NODES]):
         if nodes[k, N_ABOVE] & names.TERMS:
@@ -134,9 +136,9 @@ def _mark(room: Any) -> None:
 @fused
 def _name_boxes(room: Any) -> Any:
     """
-    Name the boxes that begin with a heading of terms as such. Returns the block of the page's
-    heading: the first h1, or heading that repeats the title; -1 if there is none, or if it has a
-    word of terms itself.
+    Name boxes and runs of terms, and boxes of offers, by their headings. Returns the block of the
+    page's heading: the first h1, or heading that repeats the title; -1 if there is none, or if it
+    has a word of terms itself.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -226,12 +228,18 @@ def _box_of(room: Any, b: Any) -> Any:
 def _name_run(room: Any, b: Any) -> None:
     """
     Name what stands behind a heading and beside it as terms: a box without a heading, and
-    paragraphs and lists up to anything else.
+    paragraphs and lists up to anything else. A heading that ends a box with more in it heads
+    nothing behind that box, nor does the last button of a row: it may be one of several tabs.
     """
     nodes = room.nodes
     head = np.int64(-1)
     around = room.blocks[b, B_NODE]
+    last = room.blocks[b - 1, B_NODE]  # b is behind the page's heading
+    if nodes[around, N_TAG] == names.BUTTON and nodes[last, N_TAG] == names.BUTTON:
+        return
     while around > 0 and nodes[around, N_END] <= b + 1:
+        if nodes[around, N_FIRST] != b:
+            return
         head = around
         around = nodes[around, N_PARENT]
     if head < 0 or b + 1 >= room.state[BLOCKS]:
@@ -249,7 +257,7 @@ def _name_run(room: Any, b: Any) -> None:
 
 @fused
 def _has_head(room: Any, k: Any) -> Any:
-    """Return whether a container holds a heading, a button or a term."""
+    """Return whether a container holds a heading, a button, a summary or a dt."""
     nodes = room.nodes
     for b in range(nodes[k, N_FIRST], nodes[k, N_END]):
         node = room.blocks[b, B_NODE]
