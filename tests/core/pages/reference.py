@@ -219,9 +219,9 @@ class Reader:
     line_break: int = -1
     beyond: int = 0
     has_body: bool = False
-    # The longest of each kind that the page embeds: JSON-LD, noscript, srcdoc.
+    # The longest of each kind that the page embeds: JSON-LD, noscript, script of markup, srcdoc.
     embedded: dict[str, bytes] = field(
-        default_factory=lambda: dict.fromkeys(("data", "noscript", "frame"), b"")
+        default_factory=lambda: dict.fromkeys(("data", "noscript", "markup", "frame"), b"")
     )
 
     def embed(self, kind: str, content: bytes) -> None:
@@ -638,8 +638,10 @@ def read_start(reader: Reader, tokenizer: Tokenizer, token: Start, name: str) ->
 def note_embedded(reader: Reader, token: Start, content: bytes) -> None:
     """Note what an element without markup embeds."""
     is_markup = token.name == "script" and re.match(rb"[ \t\n\f\r]*<[a-zA-Z]", content)
-    if token.name == "noscript" or is_markup:
+    if token.name == "noscript":
         reader.embed("noscript", content)
+    elif is_markup and not re.search(rb"\{\{|<%", content):
+        reader.embed("markup", content)
     elif token.name == "iframe":
         documents = [value for name, value in token.attributes if name == "srcdoc"]
         reader.embed("frame", documents[0] if documents else b"")

@@ -22,12 +22,14 @@ from tests.core.pages.reference import read
 from tests.core.pages.test_scan import scanned, with_slack
 from worker.core.compiled import kernel
 from worker.core.pages import extract_pages
-from worker.core.pages.embedded import DATA, FRAME, NOSCRIPT, page_of
+from worker.core.pages.embedded import DATA, FRAME, MARKUP, NOSCRIPT, page_of
 from worker.core.pages.skeleton import (
     DATA_BEGIN,
     DATA_END,
     FRAME_BEGIN,
     FRAME_END,
+    MARKUP_BEGIN,
+    MARKUP_END,
     NOSCRIPT_BEGIN,
     NOSCRIPT_END,
     REFERENCES_AT,
@@ -175,6 +177,22 @@ def test_a_short_article_in_a_dialog_is_not_replaced(kind: str) -> None:
     assert extract_pages([page + embed(kind, notice)]).text(0) == extract_pages([page]).text(0)
 
 
+def test_a_template_of_the_site_replaces_nothing() -> None:
+    """Neither one without a landmark, nor one with places to fill in; and it hides no noscript."""
+    shown = f"<div><p>{SENTENCE} {SENTENCE}</p></div>"
+    story = " ".join(OTHER * 2)
+    for template in (
+        f"<div><p>{story}</p></div>",
+        f"<article><h1>{{{{title}}}}</h1><p>{story}</p></article>",
+        f"<article><h1><%= title %></h1><p>{story}</p></article>",
+    ):
+        script = f"<script type=text/template>{template * 4}</script>"
+        for page in (shown, "<p>We are loading.</p>"):
+            assert extract_pages([page + script]).text(0) == extract_pages([page]).text(0)
+        page = "<p>We are loading.</p>" + script + embed("noscript", STORY)
+        assert extract_pages([page]).text(0).split() == " ".join(STORY).split()
+
+
 def test_a_notice_about_scripts_replaces_nothing() -> None:
     """It has two sentences or three, and stands on all pages of a site."""
     page = f"<main>{ITEM}</main>"
@@ -256,8 +274,9 @@ def _embed_one(data: Any, state: Any) -> Any:
     table = state[REFERENCES_AT]
     data_page, data_size = page_of(data, state[DATA_BEGIN], state[DATA_END], DATA, table)
     plain, plain_size = page_of(data, state[NOSCRIPT_BEGIN], state[NOSCRIPT_END], NOSCRIPT, table)
+    markup, markup_size = page_of(data, state[MARKUP_BEGIN], state[MARKUP_END], MARKUP, table)
     frame, frame_size = page_of(data, state[FRAME_BEGIN], state[FRAME_END], FRAME, table)
-    return data_page[:data_size], plain[:plain_size], frame[:frame_size]
+    return data_page[:data_size], plain[:plain_size], markup[:markup_size], frame[:frame_size]
 
 
 def kernel_pages(page: bytes, is_xml: bool) -> list[bytes]:
@@ -270,7 +289,7 @@ def kernel_pages(page: bytes, is_xml: bool) -> list[bytes]:
 BITS = r"""<script_type=application/ld+json> </script> <script> <noscript> </noscript> <iframe_srcdoc="
 <iframe_SRCDOC='a <iframe_srcdoc=&lt;p&gt;a> </iframe> "articleBody" : "articleBody":" " ' > { } , \" \\ \n \r \t \u
 \u00e9 \ud83d \ude00 \u000a \u0000 \uFFFF \/ \é é 文 "NewsArticle" "@type":"Report" <!--a --> \\u003c <b <br/> </p &amp; &lt; &nGt; &#10; & <p> </p> <svg> </svg> <template>
-</template> <title> </title> <div> <!-- --> word / /> <math> <![CDATA[""".split()  # noqa: SIM905
+</template> <title> </title> <div> {{ <% <!-- --> word / /> <math> <![CDATA[""".split()  # noqa: SIM905
 
 
 def random_page(dice: random.Random) -> str:
@@ -346,7 +365,7 @@ def test_what_is_embedded_is_read_once(name: str) -> None:
     page = f"<p>Wait.</p>{NESTED[name](100_000)}"
     raw = page.encode()
     made = kernel_pages(raw, False)
-    assert sum(map(len, made)) <= len(raw) * 3 // 2 + 3 * len(b"<article></article>")
+    assert sum(map(len, made)) <= len(raw) * 3 // 2 + 4 * len(b"<article></article>")
     few = f"<p>Wait.</p>{NESTED[name](300)}".encode()
     assert kernel_pages(few, False) == embedded_pages(read(few))
     assert written(few) <= len(few) + len(few) // 4
@@ -359,4 +378,4 @@ def test_references_fit() -> None:
     page = f"<iframe srcdoc='{value}'></iframe>".encode()
     made = kernel_pages(page, False)
     assert made == embedded_pages(read(page))
-    assert len(re.findall("≫⃒", made[FRAME].decode())) == 20_000
+    assert len(re.findall("≫⃒", made[-1].decode())) == 20_000

@@ -16,13 +16,14 @@ import pytest
 from tests.conftest import EXAMPLES
 from tests.core.pages.made_pages import Writer
 from tests.core.pages.test_scan import with_slack
-from tests.core.pages.told_reference import text_of_states, told
+from tests.core.pages.told_reference import letters_of, text_of_states, told
 from worker.core.compiled import kernel
 from worker.core.pages import extract_pages
 from worker.core.pages.characters import REFERENCES
-from worker.core.pages.told import state_text, told_of
+from worker.core.pages.told import letters_of_state, state_text, told_of
 
 LANGUAGES = ("en", "de", "ru", "zh", "ar", "hi", "ja")
+MESSAGES = json.dumps({f"m{k}": "One more of them. " * 6 for k in range(90)})
 # {s}: an object with the text under any key, in JSON; {q}: the same as a string.
 STATES = {
     "Next.js": '<script id="__NEXT_DATA__" type="application/json">{s}</script>',
@@ -34,7 +35,7 @@ STATES = {
     "SvelteKit": '<script type="application/json" data-sveltekit-fetched>{{"status":200,"body":{q}}}</script>',
     "Angular": "<script id=ng-state type=application/json>{s}</script>",
     "in brackets": "<script>window['__STATE__'] = {s}</script>",
-    "behind comments": "<script>/* data */\n// more\n<!-- data\nvar state = {s}</script>",
+    "behind comments": "<script>/* data */\n// don't write it\n<!-- data\nvar state = {s}</script>",
     "in a function": "<script>'use strict'; (function(w){{w.state = {s}}})(window)</script>",
     "a call": "<script>dataLayer.push({s})</script>",
     "an apostrophe's string": "<script>window.__STATE__ = '{a}'</script>",
@@ -47,7 +48,8 @@ STATES = {
     "Vue": "<news-page :article='{e}'></news-page>",
     "Astro": '<astro-island client=only props="{e}"></astro-island>',
     "JSON-LD of another type": '<script type="application/ld+json">{s}</script>',
-    "behind one with more": f"<script>window.i18n={json.dumps({f'm{k}': 'One more of them. ' * 6 for k in range(90)}).replace('{', '{{').replace('}', '}}')}</script><script>a={{s}}</script>",
+    "behind one with more": f"<script>window.i18n={MESSAGES.replace('{', '{{').replace('}', '}}')}</script>"
+    "<script>a={s}</script>",
     "behind another": "<script>(function(){{}})()</script><script>x={{}}</script><script>a.b={s}</script>",
 }
 # {m}: what each page of the site shows; {e}: the state.
@@ -139,6 +141,50 @@ def test_a_page_that_is_made_of_its_state_keeps_its_text() -> None:
             assert extract_pages([page]).text(0) == shown
 
 
+def test_messages_that_hold_the_notice_are_another_state() -> None:
+    """The page is made of these alone, and the other state has its text."""
+    notice = "We are loading the page that you have asked for, as fast as we can do it."
+    words = json.dumps({"words": WORDS, "loading": notice})
+    for states in ((words, STATE), (STATE, words), (words, STATE, words)):
+        scripts = "".join(f"<script>window.s{k} = {s}</script>" for k, s in enumerate(states))
+        found = extract_pages([f"<div id=root><p>{notice}</p></div>{scripts}"])
+        assert found.text(0).split() == " ".join(STORY * 10).split()
+
+
+def test_a_key_goes_on_in_no_other_state() -> None:
+    """Two copies of a page have one text, whatever script stands before the state."""
+    flat = json.dumps(STORY)
+    told = [f"<script>{flat}</script>", f'<i data-a="{STORY[0]}{STORY[1]}{STORY[2]}"></i>']
+    told.append(f"<script>f([1, {json.dumps(flat)}])</script>")
+    for state in told:
+        pages = [
+            f"<p>Wait.</p><script>{before}</script>{state}"
+            for before in ("{}", '{"text": ""}', json.dumps({"text": SENTENCE}), '["{\\"a\\": 1}"]')
+        ]
+        found = extract_pages(pages)
+        assert STORY[0] in found.text(0)
+        assert [found.text(k) for k in range(4)] == [found.text(0)] * 4
+
+
+def test_an_array_in_a_string_is_read_once() -> None:
+    """As data, and not as prose, too; what a bracket begins may be prose."""
+    for text in (STORY, [f"[late] {STORY[0]}", *STORY[1:]]):
+        page = f"<p>Wait.</p><script>f({json.dumps(json.dumps(text))})</script>"
+        assert extract_pages([page]).text(0).split() == " ".join(text).split()
+        page = f"<p>Wait.</p><script>f({json.dumps(text)})</script>"
+        assert extract_pages([page]).text(0).split() == " ".join(text).split()
+
+
+def test_the_prose_behind_many_keys_is_not_counted() -> None:
+    """The table of keys has an end; what had its place before goes on to be counted."""
+    words = {f"message{k}": f"{SENTENCE}{k}" for k in range(6_000)}
+    states = [{"text": STORY, "words": words, "more": {"text": STORY}}, {"words": words}]
+    pages = [f"<p>Wait.</p><script>{json.dumps(state)}</script>" for state in states]
+    found = extract_pages(pages)
+    assert found.text(0).split() == " ".join(STORY * 2).split()
+    assert found.text(1) == "Wait."
+
+
 def test_many_messages_stay_apart() -> None:
     """A site has hundreds of them, and none is longer than its own sentence."""
     words = {f"message{k}": f"{SENTENCE}{k}" for k in range(300)}
@@ -210,7 +256,8 @@ def _told_one(data: Any, size: Any, description: Any, references: Any) -> Any:
     table = np.int64(references.ctypes.data)
     states, states_size = told_of(page, np.int64(0), size, description, table)
     text, text_size = state_text(states, states_size)
-    return states[:states_size], text[:text_size]
+    letters, letters_size = letters_of_state(states, np.int64(0), states_size, table)
+    return states[:states_size], text[:text_size], letters[:letters_size]
 
 
 LONG = "The ferry was late, and nobody on the quay could say why it was so late on Monday. " * 2
@@ -221,6 +268,7 @@ BITS = [
     "content=bb name=DESCRIPTION", "'", '"', ">", "{", "[", "(", '"a":', '"b" :', "=", "window.__A__", "a b", ":",
     f'"{LONG}"', f'"{LONG}\\"\\n{LONG}"', f'"{LONG}{{"', f'"{"渡船又晚点了" * 9}"', "\\", "<!--", "-->",
     f'"{{\\"a\\":\\"{LONG}\\"', "JSON", "<style>", "</style>", "</p a='<'>", "<p>", "<plaintext>", "x", " ", "\n", "<title>", "</title>",
+    '<i Data-B="', "\\\0", "don't", f'"[{LONG}"', f'"[\\"{LONG}\\"]"', "&amp;eacute;", "\\u00e9\\\\u003cb>", "\u00a0", "é&nbsp;&lt;a b>",
 ]  # fmt: skip
 
 
@@ -235,9 +283,10 @@ def test_what_is_told_equals_its_definition() -> None:
         page = "".join(dice.choices(bits, k=dice.randrange(40))).encode()
         page = page[: dice.randrange(len(page) + 1) if dice.random() < 0.1 else None]
         span = np.zeros(2, np.int64)
-        states, text = _told_one(with_slack(page), len(page), span, REFERENCES)
+        states, text, letters = _told_one(with_slack(page), len(page), span, REFERENCES)
         description = page[span[0] : span[1]]
         assert (states.tobytes(), description) == told(page), (seed, page)
         assert text.tobytes() == text_of_states(states.tobytes()), (seed, page)
+        assert letters.tobytes() == letters_of(states.tobytes()), (seed, page)
         count += len(text) > 0
     assert count * 50 >= EXAMPLES * 20, seed

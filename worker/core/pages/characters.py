@@ -396,6 +396,22 @@ def _end_of_name(page: Any, begin: Any, size: Any) -> Any:
     return name | (capitals >> U(2))
 
 
+@fused
+def skip_space(page: Any, i: Any, end: Any) -> Any:
+    while i < end and ABOUT_BYTE[byte_at(page, i)] & SPACE:
+        i += 1
+    return i
+
+
+@fused
+def _behind_name(page: Any, j: Any, end: Any) -> Any:
+    """Return where an attribute's name ends that begins here. Its first byte may be '='."""
+    j += 1
+    while j < end and not ABOUT_BYTE[byte_at(page, j)] & (ENDS_NAME | EQUALS):
+        j += 1
+    return j
+
+
 @apart
 def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
     """
@@ -413,9 +429,7 @@ def read_attributes(page: Any, j: Any, end: Any, reads: Any) -> Any:
             j += 1
             continue
         begin = j
-        j += 1  # a name's first byte may be '='
-        while j < end and not ABOUT_BYTE[byte_at(page, j)] & (ENDS_NAME | EQUALS):
-            j += 1
+        j = _behind_name(page, j, end)
         size = j - begin
         j, value, value_end = _value(page, j, end)
         if reads:
@@ -435,9 +449,7 @@ def next_attribute(page: Any, j: Any, end: Any) -> Any:
     if j >= end or byte_at(page, j) == 62:
         return end, end, end, end, end
     begin = j
-    j += 1
-    while j < end and not ABOUT_BYTE[byte_at(page, j)] & (ENDS_NAME | EQUALS):
-        j += 1
+    j = _behind_name(page, j, end)
     after, value, value_end = _value(page, j, end)
     return begin, j, value, value_end, after
 
@@ -453,6 +465,25 @@ def find_attribute(page: Any, j: Any, end: Any, wanted: Any) -> Any:
         if name_end - begin == len(wanted) and spells(page, begin, end, wanted, CASE):
             return value, value_end
     return end, end
+
+
+@fused
+def put_value(page: Any, i: Any, end: Any, out: Any, at: Any, references: Any) -> Any:
+    """Write the value of an attribute, its references decoded. Returns where it ends."""
+    while i < end:
+        byte = byte_at(page, i)
+        if byte == 38:
+            value, after = reference(page, i, end, references)
+            if after > i:
+                i = after
+                at = put_code_point(out, at, value & 0xFFFFFF)
+                if value >> SECOND:
+                    at = put_code_point(out, at, value >> SECOND)
+                continue
+        set_byte(out, at, byte)
+        at += 1
+        i += 1
+    return at
 
 
 @fused
@@ -481,14 +512,10 @@ def _value(page: Any, j: Any, end: Any) -> Any:
     Find the value after an attribute's name. Returns where the attribute ends, and begin and end of
     the value.
     """
-    after = j
-    while after < end and ABOUT_BYTE[byte_at(page, after)] & SPACE:
-        after += 1
+    after = skip_space(page, j, end)
     if after >= end or byte_at(page, after) != 61:
         return after, after, after
-    j = after + 1
-    while j < end and ABOUT_BYTE[byte_at(page, j)] & SPACE:
-        j += 1
+    j = skip_space(page, after + 1, end)
     byte = byte_at(page, j)
     if byte == 34 or byte == 39:
         begin = min(j + 1, end)

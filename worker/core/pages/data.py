@@ -29,7 +29,7 @@ from worker.core.kernels.machine import (
     set_byte,
 )
 from worker.core.pages import characters, names
-from worker.core.pages.characters import ABOUT_BYTE, ARTICLE_BODY, LETTER, SECOND, SPACE
+from worker.core.pages.characters import ABOUT_BYTE, ARTICLE_BODY, LETTER
 
 _PARAGRAPH = np.frombuffer(b"<p>", np.uint8)
 _LESS = np.frombuffer(b"&lt;", np.uint8)
@@ -56,9 +56,9 @@ def article_text(page: Any, begin: Any, end: Any) -> Any:
     at = np.int64(0)
     i = characters.find_quoted(page, begin, end, ARTICLE_BODY)
     while i < end:
-        i = skip_space(page, i + len(ARTICLE_BODY), end)
+        i = characters.skip_space(page, i + len(ARTICLE_BODY), end)
         if i < end and byte_at(page, i) == 58:
-            i = skip_space(page, i + 1, end)
+            i = characters.skip_space(page, i + 1, end)
             if i < end and byte_at(page, i) == 34:
                 stop = end_of_string(page, i + 1, end)
                 if stop < end:
@@ -68,13 +68,6 @@ def article_text(page: Any, begin: Any, end: Any) -> Any:
         i = characters.find_quoted(page, i, end, ARTICLE_BODY)
     text[at : at + SLACK] = 0
     return text, at
-
-
-@fused
-def skip_space(page: Any, i: Any, end: Any) -> Any:
-    while i < end and ABOUT_BYTE[byte_at(page, i)] & SPACE:
-        i += 1
-    return i
 
 
 @fused
@@ -139,25 +132,6 @@ def _code_unit(page: Any, i: Any, end: Any) -> Any:
             return np.int64(117), i
         code = code * 16 + digit
     return code, i + 4
-
-
-@fused
-def put_value(page: Any, i: Any, end: Any, out: Any, at: Any, references: Any) -> Any:
-    """Write the value of an attribute, its references decoded. Returns where it ends."""
-    while i < end:
-        byte = byte_at(page, i)
-        if byte == 38:
-            value, after = characters.reference(page, i, end, references)
-            if after > i:
-                i = after
-                at = put_code_point(out, at, value & 0xFFFFFF)
-                if value >> SECOND:
-                    at = put_code_point(out, at, value >> SECOND)
-                continue
-        set_byte(out, at, byte)
-        at += 1
-        i += 1
-    return at
 
 
 @apart

@@ -1,6 +1,6 @@
 """
-Reads what a page says in data, in noscript, in a frame or in the state of its application, where
-what it shows is a notice alone.
+Reads what a page says in data, in noscript, in a script of markup, in a frame or in the state of
+its application, where what it shows is a notice alone.
 
 Some pages show a sentence while they load, a notice, or the question whether one agrees, and each
 page of the site shows the same. Their own text is there all the same, for machines or for browsers
@@ -8,26 +8,29 @@ without scripts:
 
     <script type="application/ld+json">{"articleBody": "..."}</script>
     <noscript><p>...</p></noscript>
+    <script type="text/template"><article>...</article></script>
     <iframe srcdoc="&lt;p&gt;..."></iframe>
     <script>window.__STATE__ = {"post": {"body": "..."}}</script>
 
-The scanner notes the longest of each kind in passing. If little of the page is its main text, the
-kinds are read in this order, each as an article of its own under the page's title. The first that
-has much more main text takes the place of the page's text. It never joins it: two pages with one
-sentence in front would be alike by that.
+The scanner notes the longest of each of the first four kinds in passing. If little of the page is
+its main text, the kinds are read in this order, each as an article of its own under the page's
+title. The first that has much more main text takes the place of the page's text. It never joins it:
+two pages with one sentence in front would be alike by that.
 
 Much more, so that nothing changes on a page that shows its text: data and frames repeat the text of
-many pages, or its beginning. JSON-LD says that it is the article (`data.py`). The next two may be
+many pages, or its beginning. JSON-LD says that it is the article (`data.py`). The next three may be
 what a site says on all its pages, about scripts or in a widget. So they need an h1, an article or a
 main part of their own. Without one they replace a notice alone, and are longer than what is kept:
-an article may be named like a dialog. A page that was read in vain is read again as it stands.
+an article may be named like a dialog. A script of markup needs both: most are a site's templates. A
+page that was read in vain is read again as it stands.
 
 A state says of none of its strings that it is the article (`told.py`), so it is looked for only
 where nothing shown looks like a page's own text: no heading of the page, no article. If a notice is
 all that is left, the description of the page joins it.
 
-All is linear: the four stretches do not overlap, each is scanned once, and what stands in them is
-not looked for again. `tests/core/pages/embedded_reference.py` says the same in plain Python.
+All is linear: the first four stretches do not overlap, states may repeat the data, each is scanned
+once, and what stands in them is not looked for again. `tests/core/pages/embedded_reference.py` says
+the same in plain Python.
 """
 
 # ruff: noqa: PLR1714, SIM109  # "in (…)" compiles a function for each tuple
@@ -46,7 +49,8 @@ from worker.core.kernels.machine import (
     load64,
 )
 from worker.core.pages import names
-from worker.core.pages.data import GROWTH, article_text, put_bytes, put_text, put_value
+from worker.core.pages.characters import put_value
+from worker.core.pages.data import GROWTH, article_text, put_bytes, put_text
 from worker.core.pages.heading import HEADLINE_MIN, level_of
 from worker.core.pages.keep import KEPT, counts
 from worker.core.pages.scan import scan
@@ -63,6 +67,8 @@ from worker.core.pages.skeleton import (
     DATA_END,
     FRAME_BEGIN,
     FRAME_END,
+    MARKUP_BEGIN,
+    MARKUP_END,
     N_ABOVE,
     N_TAG,
     NODES,
@@ -93,8 +99,8 @@ EMBEDDED_MORE = 2  # ... and so many times as much as the page shows, ...
 OTHER_MORE = 4  # ... or as a page that is more than a notice, where it may not be the article
 LETTERS_MAX = 3  # letters that a byte can count as: a character of Chinese has three bytes
 OWN = 2  # the first container that is embedded: before it are the page and the article around it
-KINDS = 4
-DATA, NOSCRIPT, FRAME, STATE = range(KINDS)
+KINDS = 5
+DATA, NOSCRIPT, MARKUP, FRAME, STATE = range(KINDS)
 SAMPLE = 64  # bytes of letters that the page shows, which are looked for in a state
 WORD = 8  # bytes that are compared at once
 CHARACTER_BYTES = 3  # of a character of Chinese, and of other scripts without spaces
@@ -112,6 +118,7 @@ def longest_embedded(room: Any) -> Any:
     return max(
         state[DATA_END] - state[DATA_BEGIN],
         state[NOSCRIPT_END] - state[NOSCRIPT_BEGIN],
+        state[MARKUP_END] - state[MARKUP_BEGIN],
         state[FRAME_END] - state[FRAME_BEGIN],
     )
 
@@ -143,8 +150,8 @@ def read_embedded(
         page = np.int64(data.ctypes.data)
         references = room.state[REFERENCES_AT]
         states, states_end = told_of(page, begin, end, spans[2 * KINDS :], references)
-        if not _holds_shown(room, states, states_end):
-            spans[2 * STATE + 1] = states_end
+        _drop_shown(room, states, states_end)
+        spans[2 * STATE + 1] = states_end
     was_scanned = False
     for kind in range(KINDS):
         first = spans[2 * kind]
@@ -162,7 +169,10 @@ def read_embedded(
         letters = _letters(room, 0)
         is_article = kind == DATA or kind == STATE or _has_landmark(room)
         replaces_notice = (is_told or shown <= NOTICE_MAX) and letters >= kept
-        if not other_has_all and (is_article or replaces_notice) and letters >= least:
+        is_text = is_article or replaces_notice
+        if kind == MARKUP:
+            is_text = is_article and replaces_notice
+        if not other_has_all and is_text and letters >= least:
             return False, text_size, room
     if was_scanned:
         scan_and_select(data, begin, end, room, is_xml, title)
@@ -204,10 +214,10 @@ def _shows_notice(room: Any, shown: Any) -> Any:
 
 
 @apart_allocating
-def _holds_shown(room: Any, states: Any, states_end: Any) -> Any:
+def _drop_shown(room: Any, states: Any, states_end: Any) -> None:
     """
-    Return whether the states hold what the page shows, by the first letters of its longest block:
-    then the page is made of it already, and the rest is what the site says elsewhere.
+    Overwrite each state with zeros that holds what the page shows, by the first letters of its
+    longest block: the page is made of it already, and the rest is what the site says elsewhere.
 
     Letters and digits alone are compared: between them the state has escapes and markup.
     """
@@ -224,11 +234,23 @@ def _holds_shown(room: Any, states: Any, states_end: Any) -> Any:
             sample[size] = byte_at(room.out, start)
             size += 1
         start += 1
+    if size < WORD:
+        return
+    begin = np.int64(0)
+    for end in range(states_end):  # each state has a zero behind it
+        if states[end]:
+            continue
+        letters, letters_end = letters_of_state(states, begin, end, room.state[REFERENCES_AT])
+        if _holds(letters, letters_end, sample, size):
+            states[begin:end] = 0
+        begin = np.int64(end + 1)
+
+
+@fused
+def _holds(letters: Any, end: Any, sample: Any, size: Any) -> Any:
+    """Return whether a sample, of WORD bytes or more, stands in letters."""
     last = size - WORD
-    if last < 0 or states_end == 0:
-        return False
-    letters, letters_end = letters_of_state(states, states_end, room.state[REFERENCES_AT])
-    for i in range(letters_end - size + 1):
+    for i in range(end - size + 1):
         k = np.int64(0)
         while k < last and load64(letters, i + k) == load64(sample, k):
             k += WORD
@@ -293,7 +315,7 @@ def _letters_wanted(kind: Any, shown: Any) -> Any:
     if kind == DATA:
         return max(np.int64(EMBEDDED_MIN), EMBEDDED_MORE * shown)
     least = np.int64(EMBEDDED_MIN)
-    if kind == NOSCRIPT:
+    if kind == NOSCRIPT or kind == MARKUP:
         least = np.int64(NOSCRIPT_MIN)
     elif kind == STATE:
         least = np.int64(STATE_MIN)

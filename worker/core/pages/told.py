@@ -12,11 +12,13 @@ Frameworks hand the data of a page to its script, under names of their own and i
 No key says which of the strings is the text. But prose is long, and code and addresses do not look
 like it: it has spaces, and no brace. Paragraphs stand behind one key each time ("text"), and the
 words of a site's buttons and boxes each behind its own. So the key with most prose in all states is
-read, as one text: the longest state may be the words of the site. States that hold what the page
-shows are not read: the page is made of them already. Whether they do is told by letters and digits,
+read, as one text: the longest state may be the words of the site. A state that holds what the page
+shows is not read: the page is made of it already. Whether it does is told by letters and digits,
 with escapes and references decoded and tags left out (`letters_of_state`).
 
-No syntax of a script is looked at but its strings. They hold most of a state, and little of code.
+Of a script's syntax only its first byte, its strings and the colon behind a key are looked at.
+Strings hold most of a state, and little of code. What stands behind no key has an empty one in a
+script, and the attribute's name in an attribute: no key goes on from one state to the next.
 
 A description is a sentence or two, so it joins what the page shows, and takes no place of it. It
 may be the site's, so no more of it is added than the page shows (`embedded.py`).
@@ -36,20 +38,18 @@ from worker.core.compiled import apart, apart_allocating, fused, fused_allocatin
 from worker.core.kernels import machine
 from worker.core.kernels.machine import SLACK, byte_at, copy_bytes, put_code_point, set_byte
 from worker.core.pages import characters, names
-from worker.core.pages.characters import ABOUT_BYTE, ALNUM, CASE, LETTER
-from worker.core.pages.data import behind_tag, put_string, put_value, skip_space
+from worker.core.pages.characters import ABOUT_BYTE, ALNUM, CASE, LETTER, put_value, skip_space
+from worker.core.pages.data import behind_tag, put_bytes, put_string
 from worker.core.pages.scan import read_name
 from worker.core.pages.streamed import skip_declaration
 
 PROSE_BYTES = 80  # a string of a state with as many may be prose
 SPACES = 16  # prose has a space for so many bytes
-WIDE = (
-    2  # or one of so many of its bytes is in a character of three, as in Chinese, or in an escape
-)
+WIDE = 2  # ... or one of so many of its bytes in a character of three, as in Chinese, or an escape
 
-DESCRIPTION, NAME, PROPERTY, CONTENT, DATA_NAME = (
+DESCRIPTION, NAME, PROPERTY, CONTENT, DATA_NAME, NO_KEY = (
     np.frombuffer(word, np.uint8)
-    for word in (b"description", b"name", b"property", b"content", b"data-")
+    for word in (b"description", b"name", b"property", b"content", b"data-", b'"":')
 )
 SLOTS = 4_096  # for keys with prose: the messages of a site have hundreds, each with a sentence
 PROBES = 16  # slots that a key may have: if others have them all, its prose is not read
@@ -62,8 +62,8 @@ def told_of(page: Any, begin: Any, end: Any, description: Any, references: Any) 
     and their size. Writes where the longest description begins and ends into `description`, two
     numbers that are 0.
     """
-    # No reference becomes more than half as long again.
-    states = np.zeros((end - begin) * 3 // 2 + 2 * SLACK, np.uint8)
+    # No reference becomes more than half as long again, and the rest is less than an attribute has.
+    states = np.zeros(2 * (end - begin + SLACK), np.uint8)
     to = np.int64(states.ctypes.data)
     size = _find_told(page, begin, end, to, description, references)
     states[size : size + SLACK] = 0
@@ -132,19 +132,27 @@ def _note_description(page: Any, begin: Any, end: Any, description: Any) -> None
 def _put_attributes(page: Any, i: Any, end: Any, out: Any, at: Any, references: Any) -> Any:
     """
     Write the attributes of a tag that are data: an object or an array, and prose that is named
-    data-..., as a string. Returns where they end.
+    data-..., as a string. The name is the key of each. Returns where they end.
     """
     while i < end:
         name, name_end, value, value_end, i = characters.next_attribute(page, i, end)
         if value_end - value < PROSE_BYTES:
             continue
         byte = byte_at(page, value)
-        mark = np.int64(0 if byte == 123 or byte == 91 else 96)
+        mark = np.int64(32 if byte == 123 or byte == 91 else 96)
         is_named = characters.spells(page, name, name_end, DATA_NAME, CASE)
-        if mark and not (is_named and _is_prose(page, value, value_end)):
+        if mark == 96 and not (is_named and _is_prose(page, value, value_end)):
             continue
-        set_byte(out, at, mark)
-        at = put_value(page, value, value_end, out, at + 1, references)
+        set_byte(out, at, np.int64(34))
+        at += 1
+        for k in range(name, name_end):
+            byte = byte_at(page, k)
+            set_byte(out, at, byte | 32 if 65 <= byte <= 90 else byte)
+            at += 1
+        set_byte(out, at, np.int64(34))
+        set_byte(out, at + 1, np.int64(58))
+        set_byte(out, at + 2, mark)
+        at = put_value(page, value, value_end, out, at + 3, references)
         set_byte(out, at, mark)
         set_byte(out, at + 1, np.int64(0))
         at += 2
@@ -167,6 +175,7 @@ def _put_state(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
             begin, stop = _next_string(page, stop + 1, end, False)
         if inside * 2 < end - i or i >= end:
             return at
+    at = put_bytes(out, at, NO_KEY)
     copy_bytes(page, i, out, at, end - i)
     at += end - i
     set_byte(out, at, np.int64(0))
@@ -181,7 +190,7 @@ def state_text(states: Any, size: Any) -> Any:
     prose in them counts, too.
     """
     text = np.zeros(2 * size + SLACK, np.uint8)
-    inner = np.zeros(size + SLACK, np.uint8)
+    inner = np.zeros(2 * size + SLACK, np.uint8)  # an object has two marks, and gets four bytes
     inner_size = _put_data(states, size, np.int64(inner.ctypes.data))
     inner[inner_size : inner_size + SLACK] = 0
     keys = np.zeros(SLOTS + PROBES, np.uint64)
@@ -201,7 +210,8 @@ def state_text(states: Any, size: Any) -> Any:
 def _next_string(page: Any, i: Any, end: Any, is_inner: Any) -> Any:
     """
     Return where the next string begins, behind its mark, and where it ends; `end` if there is none.
-    A zero ends what is never closed. Inner data have double marks alone.
+    A zero ends what is never closed; a line break ends what an apostrophe begins, as in a comment.
+    Inner data have double marks alone.
     """
     while i < end:
         mark = byte_at(page, i)
@@ -209,9 +219,11 @@ def _next_string(page: Any, i: Any, end: Any, is_inner: Any) -> Any:
         if mark != 34 and (is_inner or (mark != 39 and mark != 96)):
             continue
         stop = i
-        while stop < end and byte_at(page, stop) != mark and byte_at(page, stop) != 0:
-            stop += 2 if byte_at(page, stop) == 92 else 1
-        if stop < end and byte_at(page, stop) == mark:
+        byte = byte_at(page, stop)
+        while stop < end and byte != mark and byte != 0 and (byte != 10 or mark != 39):
+            stop += 2 if byte == 92 and byte_at(page, stop + 1) != 0 else 1
+            byte = byte_at(page, stop)
+        if stop < end and byte == mark:
             return i, stop
         i = stop
     return end, end
@@ -265,22 +277,29 @@ def _put_prose(array: Any, end: Any, is_inner: Any, out: Any, at: Any, wanted: A
 def _put_data(array: Any, end: Any, out: Any) -> Any:
     """
     Write the strings that are data themselves: objects, arrays, and what has braces. What begins an
-    object or an array has a zero before it: others may be cut off, and go on in the next one, as
-    Next.js writes them. Returns where they end.
+    object or an array has a zero and an empty key before it: others may be cut off, and go on in
+    the next one, as Next.js writes them. Returns where they end.
     """
     page = np.int64(array.ctypes.data)
     at = np.int64(0)
     i, stop = _next_string(page, np.int64(0), end, False)
     while i < end:
-        byte = byte_at(page, i)
-        begins = byte == 123 or byte == 91
+        begins = _begins_data(page, i, stop)
         if begins or _has_brace(page, i, stop):
             if begins:
                 set_byte(out, at, np.int64(0))
-                at += 1
+                at = put_bytes(out, at + 1, NO_KEY)
             at = put_string(page, i, stop, out, at)
         i, stop = _next_string(page, stop + 1, end, False)
     return at
+
+
+@fused
+def _begins_data(page: Any, i: Any, end: Any) -> Any:
+    """Return whether a string begins an object or an array; "[late]" begins a text."""
+    after = byte_at(page, i + 1) if i + 1 < end else np.int64(0)
+    is_array = after == 34 or after == 92 or after == 91 or after == 123
+    return i < end and (byte_at(page, i) == 123 or (byte_at(page, i) == 91 and is_array))
 
 
 @fused
@@ -307,16 +326,16 @@ def _hash_of(page: Any, i: Any, end: Any) -> Any:
 
 
 @apart_allocating
-def letters_of_state(states: Any, end: Any, references: Any) -> Any:
+def letters_of_state(states: Any, begin: Any, end: Any, references: Any) -> Any:
     """
-    Return the letters and digits of states, as a page would show their strings, with SLACK zeros
+    Return the letters and digits of a state, as a page would show its strings, with SLACK zeros
     behind them; and their size. What is a string of JSON in a string is decoded, too.
     """
-    once = np.zeros(end + SLACK, np.uint8)
-    size = _put_again(states, end, np.int64(once.ctypes.data))
+    once = np.zeros(end - begin + SLACK, np.uint8)
+    size = _put_again(states, begin, end, np.int64(once.ctypes.data))
     once[size : size + SLACK] = 0
     twice = np.zeros(size + SLACK, np.uint8)
-    size = _put_again(once, size, np.int64(twice.ctypes.data))
+    size = _put_again(once, np.int64(0), size, np.int64(twice.ctypes.data))
     twice[size : size + SLACK] = 0
     letters = np.zeros(size * 3 // 2 + 2 * SLACK, np.uint8)  # no reference becomes longer
     size = _put_letters(twice, size, np.int64(letters.ctypes.data), references)
@@ -325,9 +344,9 @@ def letters_of_state(states: Any, end: Any, references: Any) -> Any:
 
 
 @apart
-def _put_again(array: Any, size: Any, out: Any) -> Any:
+def _put_again(array: Any, begin: Any, end: Any, out: Any) -> Any:
     """Write the text of a string of JSON; its caller holds the array while this runs."""
-    return put_string(np.int64(array.ctypes.data), np.int64(0), size, out, np.int64(0))
+    return put_string(np.int64(array.ctypes.data), begin, end, out, np.int64(0))
 
 
 @apart
@@ -363,7 +382,7 @@ def is_letter(text: Any, i: Any) -> Any:
     """Return whether a byte is of a letter or a digit, or of a character beyond ASCII: no space."""
     byte = byte_at(text, i)
     if (byte == 0xC2 and byte_at(text, i + 1) == 0xA0) or (
-        byte == 0xA0 and byte_at(text, i - 1) == 0xC2
+        byte == 0xA0 and i > 0 and byte_at(text, i - 1) == 0xC2
     ):
         return False
     return byte >= 0x80 or ABOUT_BYTE[byte] & ALNUM != 0
@@ -372,10 +391,10 @@ def is_letter(text: Any, i: Any) -> Any:
 @fused
 def _is_prose(page: Any, begin: Any, end: Any) -> Any:
     """
-    Return whether a string of JSON is long, has the spaces of prose or wide characters, and has no
-    brace.
+    Return whether a string of JSON is long, has the spaces of prose or wide characters, and is no
+    data: what is read as data must not be read again as prose, or a text would outgrow its page.
     """
-    if end - begin < PROSE_BYTES:
+    if end - begin < PROSE_BYTES or _begins_data(page, begin, end):
         return False
     spaces = 0
     wide = 0
