@@ -8,6 +8,7 @@ The rules are in worker/core/pages/README.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tests.core.pages.region_reference import (
     ABOVE,
@@ -37,8 +38,14 @@ def read_buttons(page: Page) -> None:
         and (is_button(page, b) or block[LINKED] == block[SIZE])
         and agrees(page, b)
     ]
-    for b in agreements[:16]:
+    buttons = [b for b in agreements if is_button(page, b)]
+    links = [b for b in agreements if not is_button(page, b)]
+    for b in buttons[:16] + (links if len(links) <= 2 else []):
         box = dialog_of(page, b)
+        if b in links and prose_of(page, of(page, box)) * 2 > prose_of(
+            page, range(len(page.blocks))
+        ):
+            continue
         for k in page.rows if box else ():
             if box in page.around(k):
                 page.nodes[k][ABOVE] |= DIALOG
@@ -50,12 +57,17 @@ def read_buttons(page: Page) -> None:
             page.nodes[node][OWN] |= n.QUESTION
 
 
+def prose_of(page: Page, blocks: Iterable[int]) -> int:
+    """The letters of prose in some blocks."""
+    return sum(page.blocks[b][LENGTH] for b in blocks if page.grades[b] == "prose")
+
+
 def is_button(page: Page, b: int) -> bool:
     return page.nodes[page.blocks[b][NODE]][TAG] == n.BUTTON
 
 
 def agrees(page: Page, b: int) -> bool:
-    """Whether a word on a button is one by which one agrees."""
+    """Whether a word on a button or a link is one by which one agrees."""
     text = page.out[page.blocks[b][START] : page.blocks[b][END]].lower()
     words = re.findall(rb"[a-z\x80-\xff]+", text)
     found = [n.AGREEMENTS.get(word.decode("utf-8", "replace"), 0) for word in words]
@@ -69,7 +81,7 @@ def of(page: Page, node: int) -> list[int]:
 
 
 def dialog_of(page: Page, b: int) -> int:
-    """The box that a button makes a dialog, 0 for none."""
+    """The box that a button or a link makes a dialog, 0 for none."""
     back = 32 if is_button(page, b) else 4
     texts = [k for k in range(max(b - back, 0), b) if page.grades[k] == "prose"]
     around = page.around(page.blocks[b][NODE])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tests.core.pages.buttons_reference import of
+from tests.core.pages.buttons_reference import of, prose_of
 from tests.core.pages.region_reference import (
     ABOVE,
     END,
@@ -75,11 +75,6 @@ def mark_terms(page: Page) -> None:
         page.nodes[k][ABOVE] |= ALIKE
         if page.nodes[k][PARENT] not in inside:
             page.nodes[k][OWN] |= ALIKE
-
-
-def prose_of(page: Page, blocks: range | list[int]) -> int:
-    """The letters of prose in some blocks."""
-    return sum(page.blocks[b][LENGTH] for b in blocks if page.grades[b] == "prose")
 
 
 def is_link(page: Page, b: int) -> bool:

@@ -45,8 +45,12 @@ def test_an_agreement_makes_a_box_a_dialog(language: str, place: str) -> None:
 
 def test_a_link_by_which_one_agrees_does_so_too() -> None:
     """Many boxes have no other button."""
-    box = f"<div><h2>Hello</h2><p>{TEXT * 3}</p><a href=/p>More</a><br><br><a href=#>Accept all</a></div>"
-    assert extract_pages([PAGE + box]).text(0) == f"The ferry is late\n{ARTICLE}"
+    box = (
+        f"<div><h2>Hello</h2><p>{TEXT}</p><a href=/p>More</a><br><br><a href=#>Accept all</a></div>"
+    )
+    page = f"<div>{PAGE}<p>{ARTICLE} {ARTICLE}</p></div>"
+    for links in (box, box.replace("<h2>", "<a href=/>Accept necessary</a><h2>")):
+        assert extract_pages([page + links]).text(0) == extract_pages([page]).text(0)
 
 
 OTHERS = {
@@ -56,6 +60,10 @@ OTHERS = {
     "a link far behind": f"<div><p>{TEXT}</p><p>{ARTICLE}</p>{'<p>No.</p>' * 4}<a href=/a>Accept</a></div>",
     "a long link": f"<div><p>{TEXT}</p><p>{ARTICLE}</p><a href=/a>They accept what was said of them</a>"
     "</div>",
+    "a link to what a word means": f"<div><p>{TEXT}</p><p>{ARTICLE}</p><a href=/a>Informed consent</a></div>",
+    "a link below an answer": f"{HEAD}<p>{ARTICLE}</p><div><p>{TEXT}</p><a href=/a>Accept answer</a></div>",
+    "links below posts": f"<div><p>{ARTICLE}</p><p>{TEXT}</p></div>"
+    + f"<div><p>{ARTICLE}</p><a href=/a>Agree (12)</a></div>" * 3,
     "goes on behind the button": f"<div><p>{TEXT}</p><button>Accept</button><p>{ARTICLE}</p></div>",
     "another word": f"<div><p>{TEXT}</p><p>{ARTICLE}</p><button>Acceptable</button></div>",
     "no button": f"<div><p>{TEXT}</p><p>{ARTICLE}</p><p>Accept all</p></div>",
@@ -84,7 +92,7 @@ def test_questions_on_buttons_are_kept() -> None:
 
 LINES = (
     "Accept all", "I agree", "Read more of it", "Is it late?", "And how late is it then?",
-    "Where does it go to?", "Late", "принять", TEXT, ARTICLE, "The ferry is late",
+    "<a href=/>Accept all</a>", "<a href=#>I agree</a>", "<a href=/>Accept</a> it", "Where does it go to?", "Late", "принять", TEXT, ARTICLE, "The ferry is late",
 )  # fmt: skip
 TAGS = ["div"] * 4 + ["p", "button", "button", "button", "h1", "h2", "article", "main", "section"]
 
@@ -101,7 +109,7 @@ def random_page(dice: random.Random, depth: int = 0) -> str:
         parts.append(random_page(dice, depth + 1) if is_box else dice.choice(LINES))
     tag = dice.choice(TAGS)
     hidden = " hidden" if dice.random() < 0.05 else ""
-    return f"<{tag}{hidden}>{' '.join(parts)}</{tag}>"
+    return f"<{tag}{hidden}>{dice.choice((' ', '<br><br>')).join(parts)}</{tag}>"
 
 
 def test_buttons_are_read_by_their_definition() -> None:

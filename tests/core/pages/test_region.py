@@ -141,6 +141,11 @@ OWN = {
         "</main>",
         (ARTICLE,),
     ),
+    "a short caption with a name": (
+        f"<main>{HEAD}<figure><img src=a><figcaption class=photo>At noon</figcaption></figure>"
+        f"<p>{SAID_BY_ALL}</p></main>",
+        ("At noon",),
+    ),
     "a heading and a line in a box called a header": (
         f"<main><div class=x-header>{HEAD}<span>At 14:05</span></div><p>{SAID_BY_ALL}</p></main>",
         ("The ferry is late", "At 14:05"),
@@ -169,6 +174,10 @@ PASSING = {
     f"<p>{ARTICLE}</p></div></article>",
     "a byline above a longer text": f"<main>{HEAD}<div>By Ann | 145 shares</div><div><h2>On Monday</h2>"
     f"<p>{LONG}</p></div></main>",
+    "four lines of a byline": f"<main><div>{HEAD}<div>By Ann</div><div>2 May</div><div>3 min read</div>"
+    f"<div>145 shares</div></div><section><h2>On Monday</h2><p>{LONG[-170:]}</p><p>{LONG}</p></section></main>",
+    "a caption that is called a margin": f"<main>{HEAD}<p>{ARTICLE}</p><figure><figcaption class=share>"
+    "Seen on the quay, one of 145 shares of it.</figcaption></figure></main>",
     "a caption beside a longer text": f"<main>{HEAD}<p>{ARTICLE}</p><p>{LONG}</p><p>{LONG}</p><figure>"
     "<figcaption>Seen on the quay, one of 145 shares of it.</figcaption></figure></main>",
     "the site's name": "<title>The ferry is late | 145 shares</title><h1>145 shares</h1><main>"

@@ -1,5 +1,5 @@
 """
-Reads what a page's buttons say of the boxes around them.
+Reads what a page's buttons say of the boxes around them, and links by which one agrees.
 
     agreement   a box that ends with a button by which one agrees is a dialog: consent, terms
     question    a series of buttons, each with text behind it, are the headings of that text
@@ -10,6 +10,10 @@ the words on it are few. These are the only words of a language that the selecti
 
 An agreement is believed of a box alone that holds neither the page's heading nor a landmark, and
 ends with its buttons. So a video that asks before it loads does not take an article with it.
+
+Links have such words more often: "Informed consent", "Accept answer", "Agree" below each post. So a
+page with more than two has no agreement among them, and a box with more prose than stands outside
+it stays.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
@@ -45,13 +49,16 @@ from worker.core.pages.skeleton import (
 from worker.core.pages.titles import repeats_title
 
 AGREEMENT_MAX = 48  # letters on a button by which one agrees ...
+LINK_MAX = 24  # ... or on a link that stands alone ...
 ALONE_MAX = 10  # ... or with a word that elsewhere means something else ("Got it")
-LINK_MAX = 24  # ... or on a link that stands alone
-LINK_BACK_MAX = 4  # blocks before such a link in which the text of its box is looked for
-BACK_MAX = 32  # blocks before the button in which the text of its box is looked for
+BACK_MAX = 32  # blocks before the button in which the text of its box is looked for ...
+LINK_BACK_MAX = 4  # ... or before the link
 TRIES_MAX = 16  # buttons of a page that are looked at, each at the cost of its box
+LINKS_MAX = 2  # "Accept all" and "Accept necessary": more links stand below posts, one each
 QUESTION_MIN = 10  # letters of a question on a button
 QUESTIONS_MIN = 3  # questions in a series
+
+NO_LIMIT = np.int64(1) << np.int64(62)
 
 _DIALOG = names.NEGATIVE | names.SURE
 
@@ -66,20 +73,35 @@ def read_buttons(room: Any) -> None:
     blocks = room.blocks
     nodes = room.nodes
     tries = 0
+    links = 0
+    first = np.int64(0)  # the links
+    second = np.int64(0)
+    prose = np.int64(0)
     for b in range(room.state[BLOCKS]):
-        is_button = nodes[blocks[b, B_NODE], N_TAG] == names.BUTTON
-        if not is_button and blocks[b, B_LINK] < blocks[b, B_BYTES]:
-            continue
-        longest = AGREEMENT_MAX if is_button else LINK_MAX
-        if tries < TRIES_MAX and blocks[b, B_LENGTH] <= longest and _agrees(room, b):
-            tries += 1
-            _mark_dialog(room, b, BACK_MAX if is_button else LINK_BACK_MAX)
+        prose += blocks[b, B_LENGTH] if blocks[b, B_KEEP] == PROSE else 0
+        if nodes[blocks[b, B_NODE], N_TAG] == names.BUTTON:
+            if tries < TRIES_MAX and blocks[b, B_LENGTH] <= AGREEMENT_MAX and _agrees(room, b):
+                tries += 1
+                _mark_dialog(room, b, BACK_MAX, NO_LIMIT)
+        elif (
+            links <= LINKS_MAX
+            and blocks[b, B_LINK] >= blocks[b, B_BYTES]
+            and blocks[b, B_LENGTH] <= LINK_MAX
+            and _agrees(room, b)
+        ):
+            links += 1
+            first = second
+            second = np.int64(b)
+    if links == LINKS_MAX:
+        _mark_dialog(room, first, LINK_BACK_MAX, prose // 2)
+    if 0 < links <= LINKS_MAX:
+        _mark_dialog(room, second, LINK_BACK_MAX, prose // 2)
     _name_questions(room)
 
 
 @fused
 def _agrees(room: Any, b: Any) -> Any:
-    """Return whether a word on a button is one by which one agrees."""
+    """Return whether a word on a button or a link is one by which one agrees."""
     key = names.SEED
     for k in range(room.blocks[b, B_START], room.blocks[b, B_END] + 1):
         byte = byte_at(room.out, k) if k < room.blocks[b, B_END] else np.int64(32)
@@ -94,9 +116,10 @@ def _agrees(room: Any, b: Any) -> Any:
 
 
 @apart
-def _mark_dialog(room: Any, b: Any, back: Any) -> None:
+def _mark_dialog(room: Any, b: Any, back: Any, most: Any) -> None:
     """
-    Mark the smallest box that holds a button and the text before it as a dialog, if it can be one.
+    Mark the smallest box that holds a button or a link and the text before it as a dialog, if it
+    can be one and has at most so many letters of prose.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -111,10 +134,19 @@ def _mark_dialog(room: Any, b: Any, back: Any) -> None:
     end = box + 1
     while end < room.state[NODES] and nodes[end, N_PARENT] >= box:
         end += 1
-    if box > 0 and _may_be_dialog(room, box, end, b):
+    if box > 0 and _may_be_dialog(room, box, end, b) and _prose_of(room, box) <= most:
         nodes[box, N_OWN] |= _DIALOG
         for k in range(box, end):
             nodes[k, N_ABOVE] |= _DIALOG
+
+
+@fused
+def _prose_of(room: Any, box: Any) -> Any:
+    """Return the letters of prose in a box."""
+    letters = np.int64(0)
+    for b in range(room.nodes[box, N_FIRST], room.nodes[box, N_END]):
+        letters += room.blocks[b, B_LENGTH] if room.blocks[b, B_KEEP] == PROSE else 0
+    return letters
 
 
 @fused

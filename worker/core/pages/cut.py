@@ -170,6 +170,16 @@ def _is_thread(room: Any) -> Any:
 
 
 @fused
+def _is_caption_of_page(room: Any, k: Any, total: Any) -> Any:
+    """Return whether a container is a caption on a short page, and named like nothing else."""
+    own = room.nodes[k, N_OWN]
+    is_named = own & (names.SURE | names.COMMENT) or (
+        own & names.NEGATIVE and not own & names.SHAPE
+    )
+    return room.nodes[k, N_TAG] == names.FIGCAPTION and not is_named and total < CAPTIONS_BESIDE
+
+
+@fused
 def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
     """
     Return whether a container's element or class name says that it is not text. False for
@@ -183,8 +193,7 @@ def _is_marked(room: Any, k: Any, total: Any, believed: Any) -> Any:
         return False
     if _holds_heading(room, k):
         return tag == names.FOOTER
-    is_caption = tag == names.FIGCAPTION and not own & (names.SURE | names.COMMENT)
-    if _is_lead(room, k) or (is_caption and total < CAPTIONS_BESIDE):
+    if _is_lead(room, k) or _is_caption_of_page(room, k, total):
         return False
     prose = nodes[k, N_PROSE]
     if (
@@ -332,6 +341,7 @@ def _is_cut(room: Any, k: Any, total: Any, words: Any, is_thread: Any) -> Any:
         and not nodes[nodes[k, N_PARENT], N_ABOVE] & names.IN_HEADING
         and not _holds_quotation(room, k)
         and not _holds_heading(room, k)
+        and not _is_caption_of_page(room, k, total)
     )
 
 

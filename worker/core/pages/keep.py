@@ -71,7 +71,8 @@ LEAD_OF_HEADING = 40  # ... or, between the page's heading and the root, as many
 LEAD_UP = 5  # without an article, a lead is looked for in this many containers around the root
 SHORT = 1_000  # letters: a page with fewer has its heading, wherever that stands
 FACTS_MAX = 400  # letters of other text: values beside more are no fair part of a page ...
-FACTS_MANY = 4  # ... unless they are so many: a line or two may be a date and a name
+FACTS_MANY = 4  # ... unless they are so many (a line or two may be a date and a name) ...
+FACTS_SHARE = 10  # ... and have one of so many letters: four lines of a byline have fewer
 GAP = 40  # a heading loses its text if a block of as many letters after it is left out
 
 _LISTS = names.set_of("ul ol dl table")
@@ -280,9 +281,12 @@ def _keep_facts(room: Any, heading: Any, first: Any, others: Any) -> Any:
     blocks = room.blocks
     is_headed = False
     facts = 0
+    letters = np.int64(0)
     for b in range(max(heading, 0), first):
         facts += blocks[b, B_KEEP] == FACT
-    if heading >= 0 and others < (SHORT if facts >= FACTS_MANY else FACTS_MAX):
+        letters += blocks[b, B_LENGTH] if blocks[b, B_KEEP] == FACT else 0
+    is_much = facts >= FACTS_MANY and letters * FACTS_SHARE >= others
+    if heading >= 0 and others < (SHORT if is_much else FACTS_MAX):
         level = level_of(room.nodes, blocks[heading, B_NODE])
         for b in range(max(heading + 1, first - 1), min(first + 1, room.state[BLOCKS])):
             is_headed |= level < level_of(room.nodes, blocks[b, B_NODE]) < NO_LEVEL

@@ -161,7 +161,8 @@ def _is_introduction_of(room: Any, listed: Any) -> Any:
 def _may_be_listed(nodes: Any, node: Any) -> Any:
     """
     Return whether a container may be a part of a list: it stands in no margin, and in no box with a
-    margin's class name, nor in a form. A box that is called a teaser is an entry all the same.
+    margin's class name, nor directly in a form. A box that is called a teaser is an entry all the
+    same.
     """
     above = nodes[node, N_ABOVE]
     around = max(nodes[node, N_PARENT], 0)
@@ -218,7 +219,9 @@ def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
     start = nodes[first_box, N_FIRST]
     stop = min(b, nodes[last_box, N_END])
     is_paged = _is_paged(room, last_box, stop)
-    is_teaser = within & (names.IN_ARTICLE | names.NEGATIVE) != 0  # margins are none: teasers
+    is_teaser = (
+        within & (names.IN_ARTICLE | names.NEGATIVE) != 0
+    )  # what is NEGATIVE and may be listed is a teaser
     least = LISTED_ARTICLES if is_teaser else LISTED_MIN
     if count < (LISTED_PAGED if is_paged else least):
         return _NO_LIST
