@@ -92,7 +92,8 @@ def test_questions_on_buttons_are_kept() -> None:
 
 LINES = (
     "Accept all", "I agree", "Read more of it", "Is it late?", "And how late is it then?",
-    "<a href=/>Accept all</a>", "<a href=#>I agree</a>", "<a href=/>Accept</a> it", "Where does it go to?", "Late", "принять", TEXT, ARTICLE, "The ferry is late",
+    "<a href=/>Accept all</a>", "<a href=#>I agree</a>", "<a href=/>Accept</a> it",
+    "Where does it go to?", "Late", "принять", TEXT, ARTICLE, "The ferry is late",
 )  # fmt: skip
 TAGS = ["div"] * 4 + ["p", "button", "button", "button", "h1", "h2", "article", "main", "section"]
 

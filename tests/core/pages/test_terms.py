@@ -179,9 +179,20 @@ def test_other_lines_are_no_price(line: str) -> None:
 
 PRICES = ("12.50", "3 days", "12.05.2024", "$", "12,50 Евро", "3 руб.", "￥800")
 LINES = (
-    "Shipping", "Payment & more", "<button>Wool</button><button>Shipping</button>", "Subscribe now", "12.50", "3 days", "A hat of wool", "Доставка",
-    TERMS[:86], TERMS, TERMS * 5, "<a href=/>Delivery</a>", "The ferry is late",
-)  # fmt: skip
+    "Shipping",
+    "Payment & more",
+    "<button>Wool</button><button>Shipping</button>",
+    "Subscribe now",
+    "12.50",
+    "3 days",
+    "A hat of wool",
+    "Доставка",
+    TERMS[:86],
+    TERMS,
+    TERMS * 5,
+    "<a href=/>Delivery</a>",
+    "The ferry is late",
+)
 TAGS = (
     ["div"] * 4 + "p section details summary button h1 h2 h2 h3 article main nav li".split()  # noqa: SIM905
 )
