@@ -240,9 +240,10 @@ def _drop_shown(room: Any, states: Any, states_end: Any) -> None:
     for end in range(states_end):  # each state has a zero behind it
         if states[end]:
             continue
-        letters, letters_end = letters_of_state(states, begin, end, room.state[REFERENCES_AT])
-        if _holds(letters, letters_end, sample, size):
-            states[begin:end] = 0
+        if end - begin >= size:  # a page may have millions of zeros, and a call takes three arrays
+            letters, letters_end = letters_of_state(states, begin, end, room.state[REFERENCES_AT])
+            if _holds(letters, letters_end, sample, size):
+                states[begin:end] = 0
         begin = np.int64(end + 1)
 
 
