@@ -112,6 +112,13 @@ def test_a_length_that_reaches_over_the_next_record_is_damage(
     assert f"reaches {len(second):,} bytes too far" in reason
 
 
+def test_no_record_is_looked_for_within_a_page_that_was_read(tmp_path: Path) -> None:
+    """Not if rubbish stands behind it, either: a page may quote a record."""
+    page = warc_record(1, PAGE + b"\r\n\r\n" + warc_record(2))
+    found = read(tmp_path, page + b"rubbish\r\n\r\n" + warc_record(3))
+    assert urls(found) == ["1", "3"] and len(damage(found)) == 1
+
+
 @pytest.mark.parametrize("kind", ["response", "resource", "conversion"])
 def test_no_record_is_looked_for_within_a_page_that_is_cut_short(tmp_path: Path, kind: str) -> None:
     """The last page of a file that was cut would bring pages under any URL, as its server likes."""

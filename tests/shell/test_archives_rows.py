@@ -489,6 +489,20 @@ def test_a_header_of_a_page_whose_length_is_cut_to_32_bits_is_refused() -> None:
         parquet_module._parsed(b"\x15\0\x15\x14\x15" + varint(2**32 + 16) + b"\0")
 
 
+def test_zeros_are_no_header_of_a_page() -> None:
+    """Else a hole in a file would be a page at each of its bytes."""
+    with pytest.raises(ValueError, match="lacks what every page has"):
+        parquet_module._parsed(bytes(9))
+
+
+def test_columns_of_parquet_in_one_place_are_refused() -> None:
+    """Their pages are looked at before they are read: a column a byte of the file, millions of them."""
+    index = index_of_parquet(b"").getvalue()[:-8].replace(b"\x26\x14", b"\x26" + varint(20_000))
+    stream = io.BytesIO(index + struct.pack("<L", len(index)) + b"PAR1")
+    with pytest.raises(ValueError, match="10,000 bytes, and the file"):
+        parquet_module._row_groups(stream)
+
+
 @pytest.mark.parametrize(
     ("of_metadata", "of_index"),
     [

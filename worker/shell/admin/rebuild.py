@@ -260,7 +260,13 @@ class _Watch:
             return False
         self.trouble = ""
         if self.answered < 0:
-            self.check(committed)
+            try:
+                self.check(committed)
+            except StopError:
+                raise
+            except NeardupError as error:  # a broker is silent: the next look checks again
+                self.trouble = str(error)
+                return False
         answered = sum(min(committed.get(number, 0), stop) for number, stop in self.stops.items())
         has_moved = answered > self.answered
         if has_moved:

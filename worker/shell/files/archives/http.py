@@ -327,7 +327,7 @@ def _decoded(body: bytes, encoding: str, budget: _Budget) -> bytes:
         is_deflate = encoding == "deflate"
         return _undeflated(body, budget) if is_deflate else _unbrotlied(body, budget)
     except (OSError, EOFError, ValueError) as error:
-        if body.lstrip().startswith(b"<"):
+        if body.lstrip(b" \t\r\n").startswith(b"<"):
             return body
         if is_marked:  # brotli may begin like gzip, so it is tried before
             return _inflated_as_marked(body, budget)
@@ -355,7 +355,7 @@ def _perhaps_unbrotlied(body: bytes, budget: _Budget) -> bytes:
     Return a body that was called gzip or zstd and is neither. It is brotli, or was never encoded: a
     text in UTF-8, markup, or what does not become a text.
     """
-    if is_utf_8(body) or body.lstrip().startswith(b"<"):
+    if is_utf_8(body) or body.lstrip(b" \t\r\n").startswith(b"<"):
         return body
     bytes_max = min(budget.bytes_left, _BROTLI_PER_BYTE * len(body))
     try:

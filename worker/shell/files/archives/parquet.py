@@ -300,6 +300,12 @@ def _row_groups(stream: BinaryIO) -> Sequence[Sequence[_Chunk | None]]:
     stream.seek(-_FOOTER_BYTES - index_bytes, 2)
     index = _struct(stream.read(index_bytes), 0, _LEVELS_MAX, _OF_INDEX)[0]
     groups: Sequence[Sequence[_Chunk | None]] = index.get(_ROW_GROUPS, ())
+    chunks_bytes = sum(chunk.end - chunk.begin for group in groups for chunk in group if chunk)
+    if chunks_bytes > stream.tell():
+        raise ValueError(
+            f"its columns have {chunks_bytes:,} bytes, and the file {stream.tell():,}: some stand "
+            f"in one place, {_REMEDY}"
+        )
     return groups
 
 
@@ -383,10 +389,12 @@ def _page_at(stream: BinaryIO, at: int) -> _Page:
 def _parsed(data: bytes) -> _Page:
     """Parse the header of a page. Raises IndexError if it is cut short."""
     fields, end = _struct(data, 0, _LEVELS_MAX, _OF_PAGE)
-    kind = fields.get(_PAGE_TYPE, 0)
+    if not fields.keys() >= _PAGE_NUMBERS.keys():
+        raise ValueError(f"{_WRONG} lacks what every page has: {_REMEDY}")
+    kind = fields[_PAGE_TYPE]
     inner = fields.get(_OF_PAGE_TYPE.get(kind, (0, 0)), {})
-    bytes_out = fields.get(_BYTES_OUT, 0)
-    bytes_in = fields.get(_BYTES_IN, 0)
+    bytes_out = fields[_BYTES_OUT]
+    bytes_in = fields[_BYTES_IN]
     values = inner.get(_PAGE_VALUES, 0)
     if min(bytes_out, bytes_in, values) < 0:
         raise ValueError(f"the header of a page has numbers that cannot be: {_REMEDY}")

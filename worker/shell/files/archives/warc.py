@@ -171,6 +171,7 @@ def read_warc(
     while start is not None:
         budget.take_again(max(end - start - _AHEAD_BYTES, 0))
         last: int | None = None  # the last record that was begun
+        found: Entry | None = None  # what it gave
         try:
             for record in ArchiveIterator(
                 cast("BinaryIO", segment), parse_http=False, stream_detect=False
@@ -193,7 +194,7 @@ def read_warc(
                 return
             reason = str(error)
             if record.record_type in _PAGE_TYPES:
-                yield Damage(file, offset, reason)
+                yield Damage(file, offset, reason, ends_file=True)
                 return
         except BaseException as error:  # a panic of the parser (Rust) is no Exception
             reason = str(error) or type(error).__name__
@@ -204,7 +205,9 @@ def read_warc(
         failed = start if last is None else last
         offset = segment.offset_of(failed)
         end = segment.tell()
-        start = segment.go_to_next(_WARC_START, failed + 1)
+        # Not within a page that was read: it may quote a record.
+        behind = _end_of(segment, record) if isinstance(found, Record) else failed + 1
+        start = segment.go_to_next(_WARC_START, behind)
         if not is_damaged and (segment.problem is None or start is not None):
             yield Damage(file, offset, reason)
         else:
@@ -239,10 +242,17 @@ def _with_raw(found: Record, segment: Segment, record: Any, *, whole: bool) -> E
         return Damage(found.file, found.offset, reason)
     if not whole:
         return found
-    end = _HEADERS_END.search(segment.held(start, HEADERS_BYTES_MAX))
-    assert end is not None, "its header has just been read"
-    raw = segment.held(start, end.end() + record.content_length).lstrip() + b"\r\n\r\n"
+    raw = segment.held(start, _end_of(segment, record) - start).lstrip() + b"\r\n\r\n"
     return found._replace(raw=raw)
+
+
+def _end_of(segment: Segment, record: Any) -> int:
+    """Return where the content of a record that is in memory ends."""
+    start: int = record.stream_pos
+    end = _HEADERS_END.search(segment.held(start, HEADERS_BYTES_MAX))
+    assert end is not None, "its header has been read"
+    length: int = record.content_length
+    return start + end.end() + length
 
 
 def _capture_of_warc(
