@@ -49,13 +49,16 @@ def test_reading_again_has_a_limit_however_many_batches_are_on_their_way() -> No
                 worker.sequencer.follow()
 
 
-@pytest.mark.parametrize(("cores", "idle", "threads"), [(8, 3, 4), (8, 0, 1), (2, 3, 2), (1, 3, 1)])
+@pytest.mark.parametrize(
+    ("cores", "idle", "threads"), [(8, 3, 4), (8, 0, 1), (2, 3, 2), (2, 2, 1), (1, 3, 1)]
+)
 def test_threads_that_prepare_nothing_search(
     monkeypatch: pytest.MonkeyPatch, cores: int, idle: int, threads: int
 ) -> None:
     """
     A worker that catches up, or whose batches wait for the log, searches with its idle threads and
-    its own; one whose threads prepare, or that has one core, searches alone.
+    its own; one whose threads prepare, or that has one core, searches alone. Threads that prepare
+    have a core each.
     """
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     worker = one_worker()

@@ -12,6 +12,10 @@ MESSAGE_BYTES_MAX = 8 * 2**20  # what the Kafka client takes; topics are created
 OVERHEAD_BYTES_MAX = 2**16  # key, headers and the client's own bytes of a message
 
 
+def _threads_for(cores: int) -> int:
+    return cores if cores < 3 else cores - 1
+
+
 class BatchSettings(BaseModel):
     """Sizes and times of the pipeline."""
 
@@ -69,16 +73,17 @@ class BatchSettings(BaseModel):
         high=64 * 2**20,
     )
     threads: int = setting(
-        lambda: max(1, len(os.sched_getaffinity(0)) - 1),
+        lambda: _threads_for(len(os.sched_getaffinity(0))),
         "threads",
         (
             "Threads that prepare documents. They decode, extract and fingerprint, and search for "
             "originals when they have nothing else to do. The default is the number of the "
-            "machine's cores less one, and at least 1."
+            "machine's cores, from three on less one: on two cores, a second thread prepares a "
+            "third more pages, and a twelfth more texts."
         ),
         low=1,
         high=256,
-        default_text="cores - 1",
+        default_text="cores, from three on less one",
     )
 
     @property

@@ -135,8 +135,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         preferred_copies: which copies verdicts call better than their originals: hosts, the best
             one first, and at the end `earliest`, if the one that was fetched first is better.
         url_rules: which URLs name one page: `standard`, and names of parameters that do not count.
-        threads: how many threads extract and fingerprint; by default one less than the machine has
-            cores.
+        threads: how many threads extract and fingerprint; by default as many as the machine has
+            cores, from three on less one.
 
     Raises:
         TypeError, ValueError: an argument of another type or out of bounds; parameters with fields,

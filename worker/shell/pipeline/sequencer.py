@@ -106,8 +106,8 @@ class Sequencer:
         judging sets: every worker judges all documents, and prepares its share of them.
         """
         if self.settings.search_threads > 1:
-            threads = min(1 + self.preparer.idle_threads(), self.settings.search_threads)
-            self.log.replica.use_threads(threads)
+            busy = self.settings.threads - self.preparer.idle_threads()
+            self.log.replica.use_threads(max(1, self.settings.search_threads - busy))
 
     def _forget(self) -> None:
         while batch := self.publishing.poll():
