@@ -29,7 +29,7 @@ from tests.benchmarks.kept import keep, kept_results, machine
 from worker.core.evaluation import finds, measure
 from worker.core.fingerprint import Fingerprinter
 from worker.core.index import SearchIndex
-from worker.core.planner import TOGETHER_ROWS, estimate_directed, size_of
+from worker.core.planner import TOGETHER_ROWS, size_of
 from worker.core.search import SearchRules
 from worker.core.sketch import SKETCH
 from worker.settings import Settings
@@ -201,7 +201,6 @@ def tables(costs: Sequence[Cost], found: Sequence[Found]) -> list[str]:
             "rules",
             f"µs, {TOGETHER_ROWS:,} rows a call",
             "quickest call, µs",
-            "planned, µs",
             f"µs, {RECORD:,} rows a call",
             f"µs, {TOGETHER_ROWS:,} rows, half of them copies",
             "bytes each",
@@ -224,13 +223,9 @@ def _found_cells(found: Found) -> list[str]:
 
 
 def _cost_cells(measured: Cost) -> list[str]:
-    planned_us = (
-        estimate_directed(rules_of(measured.rules), measured.originals).query_insert_ns / 1e3
-    )
     figures = (
         measured.us,
         measured.least_us,
-        planned_us,
         measured.record_us,
         measured.mixed_us,
     )

@@ -392,7 +392,8 @@ def sizes() -> Lines:
     found = {one["rules"]: one for one in rules["found"]}
     default = found[text_of(planner.SIZES[0].rules)]
     bounds = [(size.name, f"{size.documents_max // 10**6} M", size.rules) for size in planner.SIZES]
-    beyond = f"beyond: measured with up to {planner.BEYOND_MEASURED // 10**6} M", "more"
+    measured_max, _ = planner.BEYOND.measured_us[-1]
+    beyond = f"beyond: measured with up to {measured_max // 10**6} M", "more"
     yield from rows(
         (
             "size", "serves", "blocks x bits x patterns", "labelled copies",
@@ -404,7 +405,7 @@ def sizes() -> Lines:
                 name, serves, one["rules"], f"{one['labelled']:.4f}".removeprefix("0"),
                 f"{one['edited']:,}", f"{one['in_blocks']:,}",
             )
-            for name, serves, search in (*bounds, (*beyond, planner.BEYOND))
+            for name, serves, search in (*bounds, (*beyond, planner.BEYOND.rules))
             for one in [found[text_of(search)]]
         ],
     )  # fmt: skip
@@ -543,8 +544,8 @@ def archive_plan() -> Lines:
         f"{plan.ROW_US:.0f} µs to read and {plan.VERDICT_US:.0f} to answer; a row takes the judge "
         f"{plan.JUDGE_ROW_US:.0f} µs besides the search, and {plan.JUDGE_ROW_US_PER_MILLION} more per "
         f"million originals, as in a run of 100 M rows; an original takes {plan.SLICED_US} µs in an "
-        f"index that is made to be asked. The search is the planner's curve (`make bench-rules`), "
-        f"measured with up to {plan.ORIGINALS_MEASURED // 10**6} M originals, the judge with up to "
+        f"index that is made to be asked. The search was measured (`make bench-rules`) with up to "
+        f"{max(size.measured_us[-1][0] for size in planner.SIZES) // 10**6} M originals, the judge with up to "
         f"{plan.JUDGE_MILLIONS_MAX:.0f} M. Everything beyond is extrapolated."
     )
 

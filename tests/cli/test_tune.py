@@ -31,7 +31,7 @@ from worker.cli.shared import console_of_terminal
 from worker.cli.tune import _changed
 from worker.core.evaluation import Pairs, Trial, finds, measure
 from worker.core.fingerprint import Fingerprinter
-from worker.core.planner import SIZES, Size, line_of
+from worker.core.planner import BEYOND, SIZES, Size, line_of
 from worker.core.search import SearchRules
 from worker.settings import Settings
 
@@ -74,8 +74,9 @@ def test_a_plan_names_the_size_its_settings_and_what_was_measured(size: Size) ->
 def test_a_plan_says_where_it_extrapolates() -> None:
     """Beyond the largest size, with the recall that its rules have."""
     text = run("plan", "--documents", "101M").stdout
-    assert "Extrapolated: of these rules no more than 30,000,000 originals were measured" in text
-    assert "They find 0.9907 of the labelled copies, the default 0.9984" in text
+    measured = f"measured with up to {BEYOND.measured_us[-1][0]:,} originals"
+    assert f"Extrapolated: this search was {measured}." in text
+    assert 'It finds 0.9907 of the labelled copies, "small" 0.9984.' in text
 
 
 def test_plans_are_for_people_or_for_scripts() -> None:
@@ -94,14 +95,15 @@ def test_an_archive_is_planned_step_by_step() -> None:
     The judge's memory is held against --memory, its hours against a day; for scripts a JSON object
     a step.
     """
-    result = run("plan", "--documents", "1G", "--archive", "--memory", "32G")
+    result = run("plan", "--documents", "400M", "--archive", "--memory", "8G")
     assert [line.split()[0] for line in result.stdout.splitlines()[3:6]] == [
         "rows",
         "judge",
         "verdicts",
     ]
-    memory = in_bytes(archive_steps(10**9, archive_search(10**9))[1].memory_bytes)
-    assert f"takes {memory} of memory, one machine gives 32 GB: use a larger one" in result.stderr
+    documents = 400 * 10**6
+    memory = in_bytes(archive_steps(documents, archive_search(documents))[1].memory_bytes)
+    assert f"takes {memory} of memory, one machine gives 8 GB: use a larger one" in result.stderr
     assert "a day has" not in result.stderr
     assert " 1,516.7 " in run("plan", "--documents", "30G", "--archive").stdout  # no power of ten
     result = run("plan", "--documents", "10G", "--archive", "--json")
@@ -193,8 +195,8 @@ def test_the_plan_of_an_archive_names_its_search_and_where_it_extrapolates() -> 
     assert 'The judge has search_size = "10x26x64": ' in large
     hours = archive_steps(10**9, archive_default(10**9))[1].core_hours
     assert f"so {hours:,.1f} hours" in large
-    measured = "measured with up to 51 M originals, its search alone with up to 100 M."
-    assert f"Extrapolated: the judge was {measured}" in large
+    originals = f"originals, its search alone with up to {BEYOND.measured_us[-1][0] // 10**6} M."
+    assert f"Extrapolated: the judge was measured with up to 51 M {originals}" in large
 
 
 @pytest.mark.parametrize(
@@ -218,7 +220,8 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
     assert text.startswith("300,000,000 documents a month, 115.7 a second on average")
     lines = [line.split()[0] for line in text.splitlines() if line[:1].islower()]
     assert lines == ["search", "workers", "memory", "disk", "snapshots", "log", "start"]
-    assert "Extrapolated: searches were measured with up to 100,000,000 originals" in text
+    measured = f"measured with up to {BEYOND.measured_us[-1][0]:,} originals"
+    assert f"Extrapolated: this search was {measured}" in text
     assert "The log grows without end" in text and "`neardup log renew`" in text
     assert "Originals grow" not in text
     planned = json.loads(run(*given, "--json").stdout)

@@ -169,10 +169,10 @@ def test_wide_blocks_have_buckets_for_many_from_the_beginning(
     drawn = np.random.default_rng(1).integers(0, 2**64, 100_000, dtype=np.uint64)
     nothing, read = np.zeros(len(drawn), np.uint64), []
     sketches = held(np.zeros((len(drawn), 8), np.uint64), 16)
-    nobody = SearchIndex(BEYOND).arrays()
+    nobody = SearchIndex(BEYOND.rules).arrays()
     for index in (
-        SearchIndex(BEYOND, sketches=sketches),
-        SearchIndex.from_arrays(nobody, BEYOND, sketches=sketches),
+        SearchIndex(BEYOND.rules, sketches=sketches),
+        SearchIndex.from_arrays(nobody, BEYOND.rules, sketches=sketches),
     ):
         index.insert(drawn, nothing, np.arange(len(drawn), dtype=np.uint32))
         index.query(drawn[:100] ^ np.uint64(0x5555), nothing[:100], np.zeros((100, 8), np.uint64))

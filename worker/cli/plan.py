@@ -70,8 +70,6 @@ SLICED_US = 1.5  # of an original, in an index that a task makes to ask it for r
 ROW_BYTES = 105.0
 SNAPSHOTS = 2  # are kept
 JUDGE_HOURS_MAX = 24
-# The most that `make bench-rules` searched among; beyond them all is extrapolated.
-ORIGINALS_MEASURED = 100_000_000
 STEPS = (
     TableColumn("step", 8), TableColumn("tasks", 8), TableColumn("core hours", 10, True),
     TableColumn("hours", 8, True), TableColumn("memory of each", 14, True),
@@ -230,7 +228,7 @@ def _search(count: int, distance: int | None, limit: int | None, as_json: bool) 
     if limit and plans[-1].memory_bytes > limit:
         typer.echo(f"- does not fit: a machine gives {in_bytes(limit)}")
     if isinstance(plans[0].search, SearchRules):
-        typer.echo(_measured(plans[0].search))
+        typer.echo(f"  {planner.line_of(plans[0].search)}\n{_measured(plans[0])}")
 
 
 def _tell_of_too_many(originals: int) -> None:
@@ -296,8 +294,8 @@ def _limits(planned: group.GroupPlan, retention_s: float | None) -> Iterator[str
             f"{served}. Among {planned.originals:,}, a document takes "
             f"{search.query_insert_ns / 1e3:,.0f} µs. Rules for more take more memory."
         )
-    if search.documents > ORIGINALS_MEASURED:
-        yield f"Extrapolated: searches were measured with up to {ORIGINALS_MEASURED:,} originals."
+    if _is_extrapolated(search):
+        yield _extrapolated(search)
     if retention_s is None:
         grown = f" {served}." if is_served else ""
         yield f"Originals grow without end: --retention plans expire_after_s.{grown}"
@@ -348,27 +346,38 @@ def _size_name(rules: SearchRules) -> str:
     return size.name if size else ""
 
 
-def _measured(rules: SearchRules) -> str:
-    """Say how to ask for rules, what was measured of them, and where plans extrapolate."""
-    size = planner.size_of(rules)
-    lines = [f"  {planner.line_of(rules)}"]
-    if size is None:
-        recall = planner.BEYOND_RECALL
-        lines.append(
-            "Extrapolated: of these rules "
-            f"no more than {planner.BEYOND_MEASURED:,} originals were measured. They find "
-            f"{recall:.4f} of the labelled copies, the default {planner.SIZES[0].recall:.4f}."
-        )
-    else:
-        figures = ", ".join(
-            f"{microseconds:.1f} µs with {originals:,}"
-            for originals, microseconds in size.measured_us
-        )
-        lines.append(
-            f'"{size.name}" serves {size.documents_max:,} originals and finds {size.recall:.4f} of '
-            f"the labelled copies. Measured on an Intel Xeon of 2023, x86-64-v3: {figures}; an AMD "
-            "EPYC of 2017 took 1.5 to 3 times as long. The table is planned."
-        )
+def _size(search: planner.Plan[SearchRules]) -> planner.Size:
+    """Return what was measured of a search that is planned."""
+    size = planner.measured(search.search)
+    assert size is not None, "only a search that was measured is planned"
+    return size
+
+
+def _is_extrapolated(search: planner.Plan[SearchRules]) -> bool:
+    return search.documents > _size(search).measured_us[-1][0]
+
+
+def _extrapolated(search: planner.Plan[SearchRules]) -> str:
+    measured_max, _ = _size(search).measured_us[-1]
+    return f"Extrapolated: this search was measured with up to {measured_max:,} originals."
+
+
+def _measured(search: planner.Plan[SearchRules]) -> str:
+    """Say what was measured of a search, and whether its plan extrapolates."""
+    size = _size(search)
+    figures = ", ".join(
+        f"{microseconds:.1f} µs with {originals:,}" for originals, microseconds in size.measured_us
+    )
+    serves = f'"{size.name}" serves {size.documents_max:,} originals. ' if size.name else ""
+    finds = f"It finds {size.recall:.4f} of the labelled copies"
+    if size is not planner.SIZES[0]:
+        finds += f', "{planner.SIZES[0].name}" {planner.SIZES[0].recall:.4f}'
+    lines = [
+        f"{serves}{finds}.",
+        f"Measured on {planner.MEASURED_ON}: {figures}. An Intel Xeon of 2023 took twice as long.",
+    ]
+    if _is_extrapolated(search):
+        lines.append(_extrapolated(search))
     return "\n".join(lines)
 
 
@@ -478,9 +487,10 @@ def _archive(
         _show_steps(count, steps, cores)
         typer.echo(_searched(count, search))
         if search.documents > JUDGE_MILLIONS_MAX * 1e6:
+            measured_max, _ = _size(search).measured_us[-1]
             typer.echo(
                 f"Extrapolated: the judge was measured with up to {JUDGE_MILLIONS_MAX:.0f} M "
-                f"originals, its search alone with up to {ORIGINALS_MEASURED // 10**6} M."
+                f"originals, its search alone with up to {measured_max // 10**6} M."
             )
     _tell_of_too_many(search.documents)
     judge = steps[-2]

@@ -374,16 +374,18 @@ def _choices(around: dict[str, list[Trial]], best: Trial, *, is_sure: bool) -> T
 
 
 def _cost(best: Trial, documents: int) -> str:
-    """Say what the index takes, by the planner's model."""
-    cost: planner.Plan[Any]
+    """Say what the index takes, and a document where that is known."""
     if best.rules.mode == "exact":
         cost = planner.plan(documents, best.rules.max_distance)[0]
+        memory_bytes = cost.memory_bytes
+        document_us: float | None = cost.query_insert_ns / 1e3
     else:
-        cost = planner.estimate_directed(best.rules, documents)
-    return (
-        f"at {documents:,} originals: an index of {in_bytes(cost.memory_bytes)}, "
-        f"{cost.query_insert_ns / 1e3:,.1f} µs per document on one core (`neardup plan`)"
-    )
+        memory_bytes = planner.directed_bytes(best.rules, documents)
+        document_us = planner.directed_us(best.rules, documents)
+    told = f"at {documents:,} originals: an index of {in_bytes(memory_bytes)}"
+    if document_us is None:
+        return f"{told}; what a document takes was not measured with these rules"
+    return f"{told}, {document_us:,.1f} µs per document on one core (`neardup plan`)"
 
 
 def _changed(best: Trial, settings: Settings) -> dict[str, object]:

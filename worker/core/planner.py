@@ -13,9 +13,9 @@ a cache miss per probe.
 Every worker holds the whole index. So a plan that needs more memory than a machine has is none:
 what fits comes first, and if nothing does, that is an error.
 
-The times are those of one core of a server of 2023 that runs what is deployed, compiled for
-x86-64-v3, within a factor of two. The constants of exact search are fitted to `make bench-index`,
-those of directed search to `make bench-rules`.
+The times are those of one core that runs what is deployed, compiled for x86-64-v3. Those of
+directed search were measured (`make bench-rules`). The constants of exact search are fitted to
+`make bench-index` on a server of 2023, within a factor of two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
-from math import ceil, comb, exp, sqrt
+from math import ceil, comb, inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from worker.core.permutation import Layout, nested, permuted, probed
@@ -52,23 +52,6 @@ TABLE_NS = 50.0  # an entry written
 FAR_BYTES = 4e9  # beyond it, all of that takes FAR times as long, and more in a hundred tables
 FAR = 2.0
 CANDIDATE_NS = 45.0  # a filter that matched: a fingerprint read at random, others meanwhile
-# Processor time of a document in a directed search, judged and indexed, as many a call as an
-# archive, a start from the log and a worker that is behind have: `make bench-rules`, whose results
-# have what is planned next to what was measured. The constants are fitted to an Intel Xeon of 2023
-# (family 6, model 207): .6 to 1.35 times as much. Processors differ more: an AMD EPYC of 2024
-# (family 26) took half as long, and a processor of 2017 with 8 MB of cache 1.5 to 3 times as long.
-DIRECTED_PROBE_NS = 1.5  # a prefix made; all else of a probe is the lines of its bucket
-DIRECTED_LINE_NS = 10.0  # of entries, prefetched and compared
-DIRECTED_CACHED_LINE_NS = 6.5
-DIRECTED_FAR_LINE_NS = 13.0  # of more than DIRECTED_FAR_BYTES: the page's place is far, too
-DIRECTED_FAR_BYTES = 1e9
-DIRECTED_TABLE_NS = 150.0  # an entry written, and room made for it
-# The same where probes are sorted, for calls of TOGETHER_ROWS.
-SORTED_PROBE_NS = 14.0  # a prefix made and sorted
-SORTED_ENTRY_NS = 0.35  # compared
-SORTED_BUCKET_NS = 45.0  # a bucket found and written into planes, besides its lines
-DIRECTED_CACHED_BYTES = 38e6  # heads and filters that a core's caches keep, nearly all
-DIRECTED_FILTER_BYTES = 6.0
 DIRECTED_ENTRY_BYTES = 10.0
 DIRECTED_DOUBTS_BYTES = 8
 DIRECTED_FREE = 1.075
@@ -77,7 +60,9 @@ DIRECTED_BITS = 16, 26  # bounds of the bits of a bucket number
 # The buckets of ten wide blocks take 21 MB when empty; an index that is sized for fewer documents
 # would grow into long buckets.
 WIDE_EXPECTED = 3_000_000
-QUERY_NS_MAX = 55_000.0  # beyond it an index has outgrown its rules: 18,000 documents/s on one core
+# Of a document, on an Intel Xeon of 2023: beyond it an index has outgrown its rules, with 18,000
+# documents/s on one core.
+SERVED_US_MAX = 55.0
 TOGETHER_ROWS = 1 << 16  # of a call, at most, that are searched together where probes are sorted
 # Where sorting begins to pay: entries of a bucket, and probes of a bucket by all rows of a call, on
 # average. With fewer, an AMD EPYC of 2024 takes longer than row by row. An Intel Xeon of 2023 gains
@@ -122,9 +107,12 @@ class Size(NamedTuple):
 
     name: str
     rules: SearchRules
-    documents_max: int  # originals, at a cost of at most QUERY_NS_MAX
+    documents_max: int  # originals, at a cost of at most SERVED_US_MAX
     recall: float  # of the 645 labelled copies
-    measured_us: tuple[tuple[int, float], ...]  # originals, and µs of a document with as many
+    # Originals, and the microseconds of processor time that a document takes among as many, judged
+    # and indexed with others, as many a call as an archive, a start from the log and a worker that
+    # is behind have. Processors differ: an Intel Xeon of 2023 took twice as long.
+    measured_us: tuple[tuple[int, float], ...]
 
 
 class Blocks(NamedTuple):
@@ -143,28 +131,38 @@ _NUMBERS = re.compile(r"([0-9]{1,3})x([0-9]{1,3})x([0-9]{1,3})")
 # took the place of pairs of runs, 6x20x64 and 10x20x24: they take a half and a third of the memory
 # and no more time. "large" finds more than its predecessor, "huge" more if words were replaced and
 # fewer if blocks were (`results/rules.md`).
+MEASURED_ON = "AMD EPYC (family 26, model 2), x86-64-v3"
 SIZES = (
-    Size("small", SearchRules(), 20_000_000, 0.9984, ((10_000_000, 11.5), (30_000_000, 29.2))),
+    Size(
+        "small",
+        SearchRules(),
+        20_000_000,
+        0.9984,
+        ((1_000_000, 4.1), (10_000_000, 11.5), (30_000_000, 29.2)),
+    ),
     Size(
         "large",
         SearchRules(blocks=3, block_bits=19, patterns=128),
         50_000_000,
         0.9969,
-        ((30_000_000, 11.9), (100_000_000, 31.2)),
+        ((1_000_000, 3.3), (10_000_000, 6.9), (30_000_000, 11.9), (100_000_000, 31.2)),
     ),
     Size(
         "huge",
         SearchRules(blocks=3, block_bits=21, patterns=128),
         100_000_000,
         0.9953,
-        ((30_000_000, 8.6), (100_000_000, 22.4)),
+        ((1_000_000, 4.5), (10_000_000, 5.5), (30_000_000, 8.6), (100_000_000, 22.4)),
     ),
 )
-# For more than anybody has measured: the cost stays flat, but fewer copies are found.
-BEYOND = SearchRules(blocks=10, block_bits=26)
-BEYOND_RECALL = 0.9907
-BEYOND_MEASURED = 30_000_000  # originals
-
+# For more than anybody has measured: the cost grows least, but fewer copies are found.
+BEYOND = Size(
+    "",
+    SearchRules(blocks=10, block_bits=26),
+    DOCUMENTS_MAX,
+    0.9907,
+    ((1_000_000, 6.6), (10_000_000, 10.0), (30_000_000, 14.1)),
+)
 Search = TypeVar("Search", Layout, SearchRules)
 
 
@@ -302,10 +300,18 @@ def size_of(rules: SearchRules) -> Size | None:
     >>> size_of(SearchRules(max_distance=12)).name
     'small'
     """
-    for size in SIZES:
-        if _shape(size.rules) == _shape(rules):
-            return size
-    return None
+    alike = (size for size in SIZES if _shape(size.rules) == _shape(rules))
+    return next(alike, None)
+
+
+def measured(rules: SearchRules) -> Size | None:
+    """
+    Return what was measured of rules with these blocks and patterns, which may have no name.
+
+    >>> measured(SearchRules(blocks=10, block_bits=26)).recall
+    0.9907
+    """
+    return BEYOND if _shape(rules) == _shape(BEYOND.rules) else size_of(rules)
 
 
 def size_text(rules: SearchRules) -> str:
@@ -364,7 +370,7 @@ def rules_for(documents: int) -> SearchRules:
     'directed, distance 16, 3 blocks of 21 bits, 128 patter'
     """
     fitting = (size.rules for size in SIZES if documents <= size.documents_max)
-    return next(fitting, BEYOND)
+    return next(fitting, BEYOND.rules)
 
 
 def archive_originals(documents: int) -> int:
@@ -375,33 +381,6 @@ def archive_originals(documents: int) -> int:
     15000000
     """
     return ceil(documents * (1 - COPIES))
-
-
-def documents_max(rules: SearchRules) -> int | None:
-    """
-    Return how many originals these rules serve before a document costs more than QUERY_NS_MAX.
-
-    Of a named size that was measured; of other rules it is planned, within a tenth. None: exact
-    rules, whose layout follows the number of documents, or directed ones that stay below it.
-
-    Cost: at most ten estimates.
-    """
-    size = size_of(rules)
-    if size is not None:
-        return size.documents_max
-    if rules.mode == "exact":
-        return None
-    low = 1
-    high = DOCUMENTS_MAX
-    if estimate_directed(rules, high).query_insert_ns <= QUERY_NS_MAX:
-        return None
-    while high > 1.1 * low + 1:
-        middle = round(sqrt(low * high))
-        if estimate_directed(rules, middle).query_insert_ns <= QUERY_NS_MAX:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def line_of(rules: SearchRules) -> str:
@@ -416,7 +395,8 @@ def line_of(rules: SearchRules) -> str:
 
 class Growth:
     """
-    Warns in time that an index will soon hold more originals than its rules serve.
+    Warns in time that an index will soon hold more originals than its rules serve, if they are of a
+    named size: of others that is not known.
 
     Args:
         rules: those of the index.
@@ -428,7 +408,8 @@ class Growth:
     """
 
     def __init__(self, rules: SearchRules, remedy: str) -> None:
-        self.documents_max = documents_max(rules)
+        size = size_of(rules)
+        self.documents_max = None if size is None else size.documents_max
         self._rules = rules
         self._remedy = remedy
         self._next = None if self.documents_max is None else NOTICE_SHARE * self.documents_max
@@ -443,7 +424,7 @@ class Growth:
         self._next = 2 * documents
         serves = (
             f"{documents:,} originals are held, and the search serves {self.documents_max:,}: "
-            f"beyond, a document costs more than {QUERY_NS_MAX / 1e3:.0f} µs"
+            f"beyond, a document may cost more than {SERVED_US_MAX:.0f} µs"
         )
         larger = rules_for(max(2 * documents, (self.documents_max or 0) + 1))
         if _shape(larger) == _shape(self._rules):
@@ -480,7 +461,7 @@ def plan_directed(documents: int, memory_bytes: float | None = None) -> list[Pla
     True
     """
     _check(documents, memory_bytes)
-    rules = rules_for(documents), *(size.rules for size in SIZES), BEYOND
+    rules = rules_for(documents), *(size.rules for size in (*SIZES, BEYOND))
     chosen, *others = [estimate_directed(each, documents) for each in dict.fromkeys(rules)]
     others.sort(key=lambda one: one.query_insert_ns)
     return fitting([chosen, *others], memory_bytes)
@@ -505,38 +486,58 @@ def are_sorted(rules: SearchRules, rows: int, entries: float, bits: int) -> bool
     return entries >= ENTRIES_MIN and probed >= PROBED_MIN
 
 
+def entries_read(rules: SearchRules, documents: int) -> float:
+    """Return how many entries a directed search reads among so many originals."""
+    length = documents / 2.0 ** bucket_bits(rules, documents)
+    return rules.blocks * rules.patterns * min(length, rules.prefix_max)
+
+
+def directed_bytes(rules: SearchRules, documents: int) -> float:
+    """Return the memory of the index of a directed search for so many originals."""
+    buckets = 2.0 ** bucket_bits(rules, documents)
+    each = rules.blocks * DIRECTED_ENTRY_BYTES * DIRECTED_FREE + DIRECTED_DOUBTS_BYTES
+    heads = 8 + DIRECTED_FREE_PLACES * DIRECTED_ENTRY_BYTES
+    return documents * each + rules.blocks * buckets * heads
+
+
+def directed_us(rules: SearchRules, documents: int) -> float | None:
+    """
+    Return the microseconds of a document in a directed search, judged and indexed among so many
+    originals. None for rules that were not measured.
+
+    Between two numbers of originals that were measured, and beyond the last, costs lie on a line.
+
+    >>> directed_us(SearchRules(), 1), directed_us(SearchRules(blocks=5), 10**6)
+    (4.1, None)
+    """
+    size = measured(rules)
+    if size is None:
+        return None
+    points = size.measured_us
+    last = min(max(bisect_right(points, (documents, inf)), 1), len(points) - 1)
+    (few, few_us), (many, many_us) = points[last - 1 : last + 1]
+    return few_us + (max(documents, few) - few) * (many_us - few_us) / (many - few)
+
+
 def estimate_directed(rules: SearchRules, documents: int) -> Plan[SearchRules]:
     """
-    Estimate the cost of directed search for so many documents.
+    Return the cost of a directed search that was measured.
 
-    Args:
-        rules: of a directed search.
-        documents: originals that the index holds.
+    Raises:
+        ValueError: these rules were not.
     """
-    bits = bucket_bits(rules, documents)
-    buckets = 2.0**bits
-    probes = rules.blocks * rules.patterns
-    length = min(documents / buckets, rules.prefix_max)
-    each = rules.blocks * DIRECTED_ENTRY_BYTES * DIRECTED_FREE + DIRECTED_DOUBTS_BYTES
-    memory = documents * each + rules.blocks * buckets * (
-        8 + DIRECTED_FREE_PLACES * DIRECTED_ENTRY_BYTES
+    microseconds = directed_us(rules, documents)
+    if microseconds is None:
+        names = ", ".join(size_text(size.rules) for size in (*SIZES, BEYOND))
+        raise ValueError(f"a search that was measured is {names}, got {size_text(rules)}")
+    return Plan(
+        rules,
+        documents,
+        bucket_bits(rules, documents),
+        entries_read(rules, documents),
+        directed_bytes(rules, documents),
+        1e3 * microseconds,
     )
-    near_bytes = documents * rules.blocks * DIRECTED_FILTER_BYTES * DIRECTED_FREE
-    near_bytes += rules.blocks * buckets * 8
-    is_cached = near_bytes <= DIRECTED_CACHED_BYTES
-    line_ns = DIRECTED_CACHED_LINE_NS if is_cached else DIRECTED_LINE_NS
-    if near_bytes > DIRECTED_FAR_BYTES:
-        line_ns = DIRECTED_FAR_LINE_NS
-    lines_ns = _lines(length) * line_ns
-    probe_ns = DIRECTED_PROBE_NS + lines_ns
-    time = QUERY_NS + rules.blocks * DIRECTED_TABLE_NS
-    if are_sorted(rules, TOGETHER_ROWS, documents / buckets, bits):
-        met = TOGETHER_ROWS * rules.patterns / buckets  # probes of a bucket
-        buckets_each = (1 - exp(-met)) / met
-        probe_ns = SORTED_PROBE_NS + SORTED_ENTRY_NS * length
-        probe_ns += buckets_each * (SORTED_BUCKET_NS + lines_ns)
-    time += probes * probe_ns
-    return Plan(rules, documents, bits, probes * length, memory, time)
 
 
 class LegSizes(NamedTuple):
@@ -567,7 +568,7 @@ def judge_bytes(rules: SearchRules, held: int, rows: int, inside: int = 0) -> fl
     >>> round(judge_bytes(SearchRules(), 100 * 10**6, 10**6) / 1e9, 2)
     9.2
     """
-    index = estimate_directed(rules, max(1, rows + inside)).memory_bytes
+    index = directed_bytes(rules, max(1, rows + inside))
     judging = (held + rows) * JUDGE_HELD_BYTES + index
     return TASK_BYTES + _prefixes(rules) * 4 + max(judging, held * JUDGE_RESTORED_BYTES)
 
@@ -582,7 +583,7 @@ def slice_bytes(rules: SearchRules, originals: int) -> float:
     return (
         TASK_BYTES
         + originals * (SLICE_HELD_BYTES + SLICE_MADE_BYTES)
-        + estimate_directed(rules, max(1, originals)).memory_bytes
+        + directed_bytes(rules, max(1, originals))
     )
 
 
@@ -652,19 +653,6 @@ def planned_legs(
 
 def _prefixes(rules: SearchRules) -> int:
     return rules.blocks << rules.block_bits
-
-
-def _lines(length: float) -> float:
-    """
-    Return how many cache lines a directed search reads of a bucket of so many entries.
-
-    The same of each, as many as most buckets have: 8 or 24 entries, or 56, which is more than is
-    read today; of longer ones all.
-    """
-    most = length + 2 * sqrt(length)
-    if most <= 8:
-        return 2
-    return 4 if most <= 24 else max(6, 2 + length * DIRECTED_FILTER_BYTES / 64)
 
 
 def _check(documents: int, memory_bytes: float | None) -> None:
