@@ -29,6 +29,7 @@ from worker.shell.admin.seen_client import WAIT_S, SeenAnswer, SeenClient
 from worker.shell.files.archives import Capture, Message, Record, Unreadable
 from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.formats import INPUTS
+from worker.shell.files.inputs import Inputs
 from worker.shell.files.places import shown_name
 from worker.shell.messages import verdict_of
 
@@ -72,7 +73,8 @@ def ask(
             _ask_urls(client, urls, as_json=as_json)
             return
         crawl = reading.open(reading.files(files or []))
-        crawl.run = secrets.randbits(62)  # as `feed`: the worker knows no document by its names
+        # As `feed`: the worker knows no document by its names.
+        crawl.begin(Inputs(secrets.randbits(62), number=0, offset=0))
         _ask_files(client, crawl, as_json=as_json, quiet=quiet)
 
 

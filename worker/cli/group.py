@@ -186,9 +186,11 @@ def feed(
     not be delivered, or if there was none.
     """
     from worker.shell.files.crawl import FED_BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
+    from worker.shell.files.inputs import Inputs  # noqa: PLC0415
 
     crawl = reading.open(reading.files(files), body_max=FED_BODY_BYTES_MAX)
-    crawl.run = secrets.randbits(62)  # no other run has fed documents with its names
+    # No other run has fed documents with its names.
+    crawl.begin(Inputs(secrets.randbits(62), number=0, offset=0))
     started = time.monotonic()
     outcome = feed_documents(settings, shared.tracked(crawl, "feeding", quiet=quiet), rate)
     seconds = max(time.monotonic() - started, 1e-9)

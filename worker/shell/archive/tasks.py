@@ -59,6 +59,7 @@ from worker.shell.files.engine import (
     source_message,
 )
 from worker.shell.files.formats import are_pages_expected
+from worker.shell.files.inputs import Inputs
 from worker.shell.files.keeping import format_kept
 from worker.shell.files.outputs import written
 from worker.shell.files.places import shown_name
@@ -149,8 +150,7 @@ class _Found(CrawlFiles):
         super().__init__(
             [path], self._note, **run.options.arguments(is_reference=number < run.references)
         )
-        self.run = run.first
-        self.input_from = number
+        self.begin(Inputs(run.first, number, offset=0))
         self.is_digested = True  # the state remembers what was read
 
     def _check_seen(self) -> None:

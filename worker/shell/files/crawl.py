@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
@@ -43,7 +44,7 @@ from worker.shell.files.formats import (
     format_of_start,
     is_never_empty,
 )
-from worker.shell.files.inputs import RowPlace
+from worker.shell.files.inputs import Inputs, RowPlace
 from worker.shell.files.places import (
     check_read_once,
     is_pipe,
@@ -97,9 +98,6 @@ class CrawlFiles:
         bytes_total: the size of all files; None if one is a pipe.
         format: the format of the file that is being read; None if it is unknown.
         files: how many there are.
-        run, input_from: the run, and the place of the first file among its inputs; 0 until they are
-            set. A document without a name is named by them (`inputs.py`).
-        begins: of each file that this reading has begun, how many documents come before it.
         digests: of each file that has been read, what was in it, if `is_digested` has been set.
 
     They can be read again, as a list can, but for pipes. The tally then counts the records once
@@ -138,8 +136,6 @@ class CrawlFiles:
             if not isinstance(path, str | Path):
                 raise TypeError(f"a file is named by a str or a Path, got {shown(path)}")
         self.on_damage = on_damage
-        self.run = 0
-        self.input_from = 0
         self.tally = InputTally()
         self.bytes_read = 0
         self.format: FileFormat | None = None
@@ -154,13 +150,24 @@ class CrawlFiles:
         self._fetched_at_default = fetched_at_default
         self._encoding = encoding
         self._score_column = score_column
-        self.begins: list[int] = []
         self.files = len(self._sizes)
+        self.begin(Inputs(run=0, number=0, offset=0))
         self._counted_before = 0  # documents of earlier readings
         self.is_digested = False
         self.digests: list[FileDigest] = []
         self._pipes_read: list[str] = []
         self._reading = object()  # the one that was begun last
+
+    def begin(self, inputs: Inputs) -> Inputs:
+        """
+        Let the files be these inputs, from the next reading on, and return them.
+
+        A document without a name is named by its place among them (`inputs.py`). Where each file
+        begins is known when the reading has come to it.
+        """
+        self._begins: list[int] = []
+        self._inputs = replace(inputs, begins=self._begins, are_files=True)
+        return self._inputs
 
     def _note_assumed(self, what: str) -> None:
         self.tally.assumed[what] += 1
@@ -171,8 +178,7 @@ class CrawlFiles:
 
     def _place_of(self) -> RowPlace:
         """Return the place of the next document."""
-        row = self._documents_before - self.begins[-1]
-        return RowPlace(self.run, self.input_from + len(self.begins) - 1, row)
+        return self._inputs.place(self._inputs.offset + self._documents_before)
 
     def __iter__(self) -> Iterator[Record]:
         self._reading = object()
@@ -251,11 +257,11 @@ class CrawlFiles:
     def entries(self) -> Generator[Entry, None, None]:
         """Yield all records of the files, documents or not, without counting them."""
         self._counted_before = self.tally.documents
-        if self.begins:  # of an earlier reading, whose verdicts may still be taken
-            self.begins = []
+        if self._begins:  # of an earlier reading, whose verdicts may still be taken
+            self.begin(self._inputs)
         for file, size in self._sizes:
             self.format = None
-            self.begins.append(self._documents_before)
+            self._begins.append(self._documents_before)
             if is_pipe(file):
                 check_read_once([*self._pipes_read, file], "is read twice")
                 self._pipes_read.append(file)

@@ -170,8 +170,7 @@ class FileEngine:
         """
         inputs = self.next_inputs()
         if crawl is not None:
-            crawl.run = inputs.run
-            crawl.input_from = inputs.number
+            crawl.begin(inputs)
         return NextInput(inputs.run, inputs.number, inputs.offset)
 
     def begin(self, crawl: CrawlFiles | None = None) -> Inputs:
@@ -186,10 +185,7 @@ class FileEngine:
             self._inputs_begun += 1
         else:
             self._inputs_begun += crawl.files
-            crawl.run = inputs.run
-            crawl.input_from = inputs.number
-            crawl.begins = []
-            inputs = replace(inputs, begins=crawl.begins, are_files=True)
+            inputs = crawl.begin(inputs)
         self._inputs = inputs
         return inputs
 
