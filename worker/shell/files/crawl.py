@@ -265,26 +265,28 @@ class CrawlFiles:
             if is_pipe(file):
                 check_read_once([*self._pipes_read, file], "is read twice")
                 self._pipes_read.append(file)
+            yield from self._entries_of(file, size or 0)
 
-            def on_rows(
-                done: int, rows: int, before: int = self.bytes_read, size: int = size or 0
-            ) -> None:
-                self.bytes_read = before + size * done // rows
+    def _entries_of(self, file: str, size: int) -> Iterator[Entry]:
+        """Yield the records of a file of so many bytes."""
+        before = self.bytes_read
+        budget = Budget()
 
-            budget = Budget()
+        def on_rows(done: int, rows: int) -> None:
+            self.bytes_read = before + size * done // rows
 
-            def on_read(count: int, budget: Budget = budget) -> None:
-                self.bytes_read += count
-                budget.take_in(count)
+        def on_read(count: int) -> None:
+            self.bytes_read += count
+            budget.take_in(count)
 
-            with open_input(file) as opened:
-                source = DigestedInput(opened, file)
-                stream = cast("BinaryIO", source) if self.is_digested else opened
-                unpacked = pieces(stream, on_read, budget)
-                found = self._read(file, unpacked, budget, on_rows)
-                yield from _within(file, found, budget)
-                if self.is_digested:
-                    self.digests.append(source.finish())
+        with open_input(file) as opened:
+            source = DigestedInput(opened, file)
+            stream = cast("BinaryIO", source) if self.is_digested else opened
+            unpacked = pieces(stream, on_read, budget)
+            found = self._read(file, unpacked, budget, on_rows)
+            yield from _within(file, found, budget)
+            if self.is_digested:
+                self.digests.append(source.finish())
 
     def _read(
         self,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -121,26 +122,11 @@ def _read_json_lines(file: InputFile) -> Iterator[Entry]:
 
 
 def _read_arc(file: InputFile) -> Iterator[Entry]:
-    def read(segment: Segment) -> Iterator[Entry]:
-        default_ms = file.rows.default_ms
-        return read_arc(file.name, segment, file.body_max, file.budget, default_ms=default_ms)
-
-    return _of_segments(file, read)
+    return _of_segments(file, read_arc)
 
 
 def _read_warc(file: InputFile) -> Iterator[Entry]:
-    def read(segment: Segment) -> Iterator[Entry]:
-        default_ms = file.rows.default_ms
-        return read_warc(
-            file.name,
-            segment,
-            file.body_max,
-            file.budget,
-            whole=file.whole,
-            default_ms=default_ms,
-        )
-
-    return _of_segments(file, read)
+    return _of_segments(file, partial(read_warc, whole=file.whole))
 
 
 def _read_json(file: InputFile) -> Iterator[Entry]:
@@ -168,11 +154,12 @@ def _read_wacz(file: InputFile) -> Iterator[Entry]:
             yield from _read_warc(file._replace(name=name, pieces=unpacked))
 
 
-def _of_segments(file: InputFile, read: Callable[[Segment], Iterator[Entry]]) -> Iterator[Entry]:
+def _of_segments(file: InputFile, read: Callable[..., Iterator[Entry]]) -> Iterator[Entry]:
     """Yield what an archive holds, segment by segment: each ends where bytes are damaged."""
+    default_ms = file.rows.default_ms
     for piece in file.pieces:
         segment = Segment(piece, file.pieces)
-        yield from read(segment)
+        yield from read(file.name, segment, file.body_max, file.budget, default_ms=default_ms)
         segment.drain()
         if segment.problem is not None:
             yield Damage(file.name, segment.problem_offset, segment.problem)

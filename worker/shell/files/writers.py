@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any, BinaryIO
 
@@ -34,6 +35,7 @@ class DocumentWriter(ABC):
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self._stream = stream
         self._name = named(name)
+        self._stack = ExitStack()  # of what writes to the stream, and holds something back
 
     def begin(self, record: Record) -> None:  # noqa: B027
         """
@@ -54,9 +56,9 @@ class DocumentWriter(ABC):
             StopError: it has other columns than those before it, or another encoding.
         """
 
-    @abstractmethod
     def close(self) -> None:
         """Write what is held back. An output without documents is compressed as its name says."""
+        self._stack.close()
 
 
 class LineWriter(DocumentWriter):
@@ -64,7 +66,6 @@ class LineWriter(DocumentWriter):
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         super().__init__(stream, name)
-        self._stack = ExitStack()
         self._lines = self._stack.enter_context(packed(stream, self._name))
         self._head: Head | None = None  # of the first file
 
@@ -97,17 +98,12 @@ class LineWriter(DocumentWriter):
             )
         self._lines.write(document.raw)
 
-    def close(self) -> None:
-        """Write what the compression holds back."""
-        self._stack.close()
-
 
 class ArrayWriter(DocumentWriter):
     """Writes a JSON array of elements as they stand in their files, one after the other."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         super().__init__(stream, name)
-        self._stack = ExitStack()
         self._array = self._stack.enter_context(packed(stream, self._name))
         self._before = b"["
 
@@ -119,7 +115,7 @@ class ArrayWriter(DocumentWriter):
     def close(self) -> None:
         """Close the array, and write what the compression holds back."""
         self._array.write(b"[]\n" if self._before == b"[" else b"\n]\n")
-        self._stack.close()
+        super().close()
 
 
 class TableWriter(DocumentWriter):
@@ -132,7 +128,6 @@ class TableWriter(DocumentWriter):
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         super().__init__(stream, name)
-        self._stack = ExitStack()
         self._table: Any = None  # pyarrow's; it needs the columns, so it waits for the first rows
         self._held: list[Any] = []  # batches of the next row group
         self._held_bytes = 0
@@ -155,7 +150,7 @@ class TableWriter(DocumentWriter):
                 f"{document.schema.to_string(show_schema_metadata=False)}\nand\n"
                 f"{self._table.schema.to_string(show_schema_metadata=False)}"
             )
-        rows = _with_own_categories(document)
+        rows = _with_categories(document, _with_own)
         self._held.append(rows)
         self._held_bytes += rows.nbytes  # with its dictionaries
         if self._held_bytes >= _GROUP_BYTES:
@@ -167,8 +162,10 @@ class TableWriter(DocumentWriter):
 
         if self._held:
             try:
-                groups = [_with_one_dictionary(pyarrow.Table.from_batches(self._held))]
-            except pyarrow.ArrowInvalid:  # the categories of each batch alone are not too many
+                # One dictionary for each column: Parquet stores it once for a row group.
+                whole = pyarrow.Table.from_batches(self._held)
+                groups = [_with_categories(whole, pyarrow.ChunkedArray.combine_chunks)]
+            except pyarrow.ArrowInvalid:  # more categories than a number of theirs reaches
                 groups = [pyarrow.Table.from_batches([batch]) for batch in self._held]
             for group in groups:
                 self._table.write_table(group)
@@ -183,56 +180,40 @@ class TableWriter(DocumentWriter):
             self._write_group()
 
 
-def _with_own_categories(batch: Any) -> Any:
+def _with_categories(rows: Any, change: Callable[[Any], Any]) -> Any:
     """
-    Return a batch of Arrow with the categories that its rows have, and no others.
+    Return a batch or a table of Arrow with its columns of categories changed.
+
+    Ordered categories stay: their order means something.
+    """
+    import pyarrow  # noqa: PLC0415
+
+    columns = list(rows.columns)
+    for number, column in enumerate(columns):
+        if pyarrow.types.is_dictionary(column.type) and not column.type.ordered:
+            columns[number] = change(column)
+    return type(rows).from_arrays(columns, schema=rows.schema)
+
+
+def _with_own(column: Any) -> Any:
+    """
+    Return a column with the categories that its rows have, and no others.
 
     A batch has all categories of its file, in memory of its own, also when few of its rows are
-    written. Ordered ones stay: their order means something.
+    written.
 
     Cost: O(rows), and the bytes of the categories that are left.
     """
     import pyarrow  # noqa: PLC0415
     from pyarrow import compute  # noqa: PLC0415
 
-    columns: list[Any] = []
-    for whole in batch.columns:
-        column = whole
-        if _has_free_categories(column.type):
-            numbers = compute.unique(column.indices).drop_null()
-            if len(numbers) < len(column.dictionary):
-                indices = compute.index_in(column.indices, value_set=numbers)
-                column = pyarrow.DictionaryArray.from_arrays(
-                    indices.cast(column.type.index_type), column.dictionary.take(numbers)
-                )
-        columns.append(column)
-    return pyarrow.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _with_one_dictionary(table: Any) -> Any:
-    """
-    Return a table of Arrow with one dictionary for each column of categories, which Parquet stores
-    once for a row group. Ordered ones stay.
-
-    Raises:
-        ArrowInvalid: there are more categories than their numbers reach, such as 127 of a byte.
-    """
-    import pyarrow  # noqa: PLC0415
-
-    columns: list[Any] = []
-    for chunks in table.columns:
-        column = chunks
-        if _has_free_categories(column.type):
-            column = chunks.combine_chunks()
-        columns.append(column)
-    return pyarrow.Table.from_arrays(columns, schema=table.schema)
-
-
-def _has_free_categories(kind: Any) -> bool:
-    """Return whether a column has categories without an order."""
-    import pyarrow  # noqa: PLC0415
-
-    return pyarrow.types.is_dictionary(kind) and not kind.ordered
+    numbers = compute.unique(column.indices).drop_null()
+    if len(numbers) == len(column.dictionary):
+        return column
+    indices = compute.index_in(column.indices, value_set=numbers)
+    return pyarrow.DictionaryArray.from_arrays(
+        indices.cast(column.type.index_type), column.dictionary.take(numbers)
+    )
 
 
 class RecordWriter(DocumentWriter):
@@ -257,5 +238,5 @@ class RecordWriter(DocumentWriter):
     def close(self) -> None:
         """Write an empty member where there is no record; nothing else is held back."""
         if self._is_empty:
-            with packed(self._stream, self._name):
-                pass
+            self._stack.enter_context(packed(self._stream, self._name))
+        super().close()
