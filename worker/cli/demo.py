@@ -31,7 +31,7 @@ from worker.devkit.broker import EmbeddedKafka
 from worker.devkit.demo import ARTICLE, Demo, Truth, workers_running
 from worker.devkit.sample.crawl import truth_path, write_sample_crawl
 from worker.errors import StopError
-from worker.report.answers import readable_text
+from worker.report.answers import read_texts
 from worker.settings import Settings, load_settings
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.places import is_pipe, shown_input
@@ -305,18 +305,26 @@ def find_example(run: Demo, crawl_file: Path) -> Example | None:
     same, in Latin letters, few words changed. None: none differs in a word, or the crawl came
     through a pipe, which has been read.
 
-    Cost: the crawl is read up to the last of EXAMPLES_MAX near-duplicates.
+    Cost: the crawl is read again, and EXAMPLES_MAX near-duplicates are compared.
     """
     if is_pipe(str(crawl_file)):
         return None
     candidates = run.near_duplicates(EXAMPLES_MAX)
-    texts = _texts(run, crawl_file, candidates)
+    original_of = {
+        verdict.doc_id: verdict.duplicate_of.original.doc_id
+        for verdict in candidates
+        if verdict.duplicate_of is not None
+    }
+    wanted = {*original_of.keys(), *original_of.values()}
+    crawl = CrawlFiles([str(crawl_file)], fetched_at_default=FETCHED_AT)
+    texts = read_texts(crawl, wanted, run.settings, from_topics=True).texts
     examples = []
     for verdict in candidates:
-        assert verdict.duplicate_of is not None
-        both = texts.get(verdict.duplicate_of.original.doc_id), texts.get(verdict.doc_id)
-        if both[0] is not None and both[1] is not None:
-            examples.append(Example(verdict, steps(tokens(both[0]), tokens(both[1]))))
+        original = texts.get(original_of[verdict.doc_id])
+        copy = texts.get(verdict.doc_id)
+        if original is not None and copy is not None:
+            found = steps(tokens(original.text), tokens(copy.text))
+            examples.append(Example(verdict, found))
 
     def rank(example: Example) -> tuple[bool, bool, bool, int]:
         match = example.copy.duplicate_of
@@ -325,24 +333,6 @@ def find_example(run: Demo, crawl_file: Path) -> Example | None:
         return match.same_url, max(words) >= BEHIND_LATIN, not example.is_within, example.changed
 
     return min((example for example in examples if example.changed), key=rank, default=None)
-
-
-def _texts(run: Demo, crawl_file: Path, candidates: Sequence[Verdict]) -> dict[str, str]:
-    """Return the texts of the candidates and their originals by doc_id, as far as they are read."""
-    wanted = {verdict.doc_id for verdict in candidates}
-    wanted |= {
-        verdict.duplicate_of.original.doc_id for verdict in candidates if verdict.duplicate_of
-    }
-    texts: dict[str, str] = {}
-    for record in CrawlFiles([str(crawl_file)], fetched_at_default=FETCHED_AT):
-        if len(texts) == len(wanted):
-            break
-        doc_id = "" if record.key is None else record.key.decode("utf-8", "replace")
-        if doc_id in wanted and doc_id not in texts:
-            readable = readable_text(record.key, record.value, run.settings)
-            if readable is not None:
-                texts[doc_id] = readable.text
-    return texts
 
 
 def next_commands(crawl: Path, made: str | None) -> list[str]:

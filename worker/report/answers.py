@@ -318,7 +318,7 @@ def read_texts(
         may_be_apart = apart.may_name(doc_id)
         if not names and not is_sampled and not may_be_apart:
             continue
-        readable = readable_text(record.key, record.value, settings)
+        readable = _readable_text(record, settings)
         if readable is None:
             continue
         for name in names:
@@ -408,11 +408,9 @@ def text_of(
     return document, ReadText(found.text, document.language, account, document.url)
 
 
-def readable_text(
-    key: bytes | None, value: bytes | None, settings: Settings, timestamp_ms: int = 0
-) -> ReadText | None:
-    """Return the text of a message; None if there is no text, or it cannot be read."""
+def _readable_text(record: Record, settings: Settings) -> ReadText | None:
+    """Return the text of a document; None if there is no text, or it cannot be read."""
     try:
-        return text_of(key, value, settings, timestamp_ms)[1]
+        return text_of(record.key, record.value, settings)[1]
     except Exception:  # any failure costs only this text
         return None

@@ -307,9 +307,7 @@ class Run:
     def _progress_file(self, step: str, number: int) -> Path:
         return self.path("done", f"{step}-{number:06}.part")
 
-    def reporter(
-        self, step: str, number: int, clock_s: Callable[[], float] = time.monotonic
-    ) -> Callable[[int], None]:
+    def reporter(self, step: str, number: int) -> Callable[[int], None]:
         """
         Return the function that a task calls to report its progress. The command reads the reports
         in `reached`.
@@ -319,11 +317,11 @@ class Run:
         Cost: a small file once in REPORT_S.
         """
         path = self._progress_file(step, number)
-        written_s = clock_s()
+        written_s = time.monotonic()
 
         def report(done: int) -> None:
             nonlocal written_s
-            now_s = clock_s()
+            now_s = time.monotonic()
             if now_s - written_s >= REPORT_S:
                 written_s = now_s
                 with suppress(OSError):

@@ -32,7 +32,7 @@ with the same content, because two documents must not become one. What a program
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -253,15 +253,23 @@ def _is_misplaced(rows: Rows, inputs: Inputs) -> NDArray[np.bool_]:
     Among files it does so, too, if that place is in an earlier input.
     """
     is_misplaced = np.zeros(len(rows), bool)
-    prefix = b"%d." % inputs.run
-    derived = rows.doc_ids.starting_with(prefix)
-    for at, doc_id in zip(derived.tolist(), rows.doc_ids.take(derived).tolist(), strict=True):
-        if rows.kinds[at] != RowKind.DELETED:
-            named = RowPlace.in_doc_id(doc_id)
-            own = inputs.place(int(rows.offsets[at]))
-            if named is not None and named != own:
-                is_misplaced[at] = inputs.are_files or named.input >= own.input
+    for at, _, named in _derived(rows, inputs.run):
+        own = inputs.place(int(rows.offsets[at]))
+        if named != own:
+            is_misplaced[at] = inputs.are_files or named.input >= own.input
     return is_misplaced
+
+
+def _derived(rows: Rows, run: int) -> Iterator[tuple[int, bytes, RowPlace]]:
+    """
+    Yield the rows whose doc_ids have the form that this run derives: their places among the rows,
+    these doc_ids, and the places that they name. Deletions may name any document.
+    """
+    derived = rows.doc_ids.starting_with(b"%d." % run)
+    for at, doc_id in zip(derived.tolist(), rows.doc_ids.take(derived).tolist(), strict=True):
+        named = RowPlace.in_doc_id(doc_id)
+        if named is not None and rows.kinds[at] != RowKind.DELETED:
+            yield at, doc_id, named
 
 
 def named_apart(rows: Rows, places: NDArray[np.int64]) -> Rows:
@@ -287,10 +295,8 @@ def named_later(rows: Rows, inputs: Inputs, begun: int) -> Rows:
     if not later:
         return rows
     names: dict[int, bytes] = {}
-    derived = rows.doc_ids.starting_with(b"%d." % inputs.run)
-    for at, doc_id in zip(derived.tolist(), rows.doc_ids.take(derived).tolist(), strict=True):
-        place = RowPlace.in_doc_id(doc_id)
-        if rows.kinds[at] != RowKind.DELETED and place is not None and place.input >= inputs.number:
+    for at, doc_id, place in _derived(rows, inputs.run):
+        if place.input >= inputs.number:
             digest = doc_id.rpartition(b"-")[2]
             names[at] = b"%d.%d.%d-%b" % (place.run, place.input + later, place.row, digest)
     return _renamed(rows, names)

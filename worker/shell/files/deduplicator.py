@@ -365,7 +365,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             self._at_rest()
             inputs = self._engine.begin(crawl)
             rows = RowFields(columns if crawl is None else NO_NAMES, inputs, self._warned)
-            messages = messages_of(given, self._engine.next_offset, rows, wrong, errors)
+            messages = messages_of(given, rows, wrong, errors)
             answers = self._engine.answers(messages, stop_at_dead=errors == "raise")
             self._reading = answers
             repeated = FrameRepeats() if is_table(documents) else repeated
@@ -523,7 +523,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         with self._in_use():
             inputs = self._engine.asked_inputs(crawl)
             rows = RowFields(columns if crawl is None else NO_NAMES, inputs, self._warned)
-            messages = messages_of(given, inputs.offset, rows, wrong, errors)
+            messages = messages_of(given, rows, wrong, errors)
             answers = self._engine.ask_many(messages, inputs, as_others=as_others)
             return self._verdicts(answers, wrong, errors, rows, are_questions=True)
 

@@ -430,10 +430,10 @@ def is_stream(frame: Any) -> bool:
     return _library_of(frame) == "datasets" and type(frame).__name__ == "IterableDataset"
 
 
-def verdicts_of_stream(
+def _verdicts_of_stream(
     frame: Any,
     judge: Callable[[list[dict[str, Any]]], Iterable[Verdict | Exception]],
-    columns: ColumnNames = NO_NAMES,
+    columns: ColumnNames,
     *,
     are_kept: bool,
 ) -> Any:
@@ -494,11 +494,11 @@ def judged_frame(
     """
     Return the answers to a frame's rows as a frame of its kind; read once where that is.
 
-    `are_kept`: as of `verdicts_of_stream`.
+    `are_kept`: as of `_verdicts_of_stream`.
     """
     if is_stream(frame):
-        return verdicts_of_stream(frame, judge, columns, are_kept=are_kept)
-    return frame_like(frame, rows_told(judge(frame)))
+        return _verdicts_of_stream(frame, judge, columns, are_kept=are_kept)
+    return frame_like(frame, map(values_of, _told(judge(frame))))
 
 
 def values_of(judged: Verdict | Exception) -> tuple[Any, ...]:
@@ -553,11 +553,6 @@ def frame_like(
         f"wanted a frame or a column of pandas, polars, Arrow or datasets, got {shown(given)}: "
         "use `add_many` or `ask_many`"
     )
-
-
-def rows_told(judged: Iterable[Verdict | Exception]) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of `COLUMNS` for answers, then warn of those that are errors."""
-    yield from map(values_of, _told(judged))
 
 
 def rows_chosen(

@@ -144,16 +144,15 @@ def _timestamp_of(fetched_at_ms: object, number: int) -> str:
 
 def messages_of(
     documents: Iterator[Any],
-    first: int,
     rows: RowFields,
     wrong: dict[int, Exception],
     errors: Errors,
 ) -> Iterator[Message]:
     """
-    Yield the message of each document, numbered from `first`. An error goes to `wrong`, by the
-    document's number.
+    Yield the message of each document of the input. An error goes to `wrong`, by the document's
+    number in the stream.
     """
-    for number in itertools.count(first):
+    for number in itertools.count(rows.inputs.offset):
         try:
             document = next(documents)
         except StopIteration:
