@@ -15,7 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pandas
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -284,32 +283,6 @@ def test_nothing_judged_is_a_failure(tmp_path: Path, content: bytes, command: st
     elif command != "find-clusters":  # which takes what is no archive for numbers
         assert re.match(r"nothing could be \w+: \d documents?, \d damaged records?", text)
         assert "nothing in what was read" not in text
-
-
-@pytest.mark.parametrize("name", ["in.csv", "in.parquet"])
-def test_a_table_without_a_text_is_refused_with_its_columns(tmp_path: Path, name: str) -> None:
-    """Before anything is judged, with the option that names one of them."""
-    frame = pandas.DataFrame({"name": ["a", "b"], "content": [ARTICLE, ARTICLE]})
-    path = tmp_path / name
-    frame.to_csv(path, index=False) if name == "in.csv" else frame.to_parquet(path)
-    assert (
-        "has no column text, html or body_base64, there are name, content: --text-column names one"
-    ) in refused("dedup", path)
-
-
-def test_ids_that_are_none_are_told_of(tmp_path: Path) -> None:
-    """
-    A column of seven values for many texts: each takes the place of the one before, and copies are
-    not found.
-    """
-    texts = [" ".join(random_words(random.Random(number), 60)) for number in range(40)]
-    given = lines(*({"id": str(number % 7), "text": text} for number, text in enumerate(texts)))
-    _, told = dedup(tmp_path, given, "--id-column", "id")
-    [count] = re.findall(
-        r"(\d+) documents have the doc_id of an earlier one, and another text: each took", told
-    )
-    assert int(count) == 33 and "name another --id-column" in told
-    assert "doc_id of an earlier" not in dedup(tmp_path, given)[1]
 
 
 POOL = [" ".join(random_words(random.Random(seed), 60)) for seed in range(9)]

@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.cli.program import ARTICLE, OTHER, lines, misused, page, refused, run
-from tests.cli.test_dedup_keep import unpacked
 from tests.cli.test_options import COMMANDS
 from tests.conftest import REPOSITORY, plain_environment
 from worker.__main__ import main
@@ -308,24 +307,6 @@ def test_verdicts_are_what_their_outputs_name_says(tmp_path: Path) -> None:
         text = refused(*command, source, "--output", tmp_path / "wrong.warc.gz")
         assert "would be JSON Lines, and its name says WARC" in text
     assert not list(tmp_path.glob("wrong*"))
-
-
-@pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
-@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_an_output_without_documents_is_a_file_of_its_kind(
-    tmp_path: Path, name: str, suffix: str
-) -> None:
-    """
-    The second day with nothing new: columns without rows, and what its name says of compression.
-    """
-    source, kept = tmp_path / name, tmp_path / f"kept-{name}{suffix}"
-    for stay, rows in ((2, ROWS), (0, ROWS[::-1])):
-        source.write_text(
-            lines(*rows) if "jsonl" in name else pandas.DataFrame(rows).to_csv(index=False)
-        )
-        run("dedup", source, "--keep", "new", "--output", kept, "--state", tmp_path / "state")
-        assert len(unpacked(kept).splitlines()) == stay + (name == "in.csv")
-        assert kept.read_bytes() or not suffix
 
 
 def test_nothing_binary_goes_to_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -317,17 +317,6 @@ def test_each_document_with_a_fingerprint_has_a_line(tmp_path: Path) -> None:
     assert own != numbers[0]
 
 
-@pytest.mark.parametrize("command", ["find-all --input", "find-clusters --input", "nearest"])
-def test_no_file_of_a_folder_is_written_over(tmp_path: Path, command: str) -> None:
-    """The file is an input, although the command names only its folder."""
-    source = tmp_path / "documents.jsonl"
-    source.write_text(documents_of(PROSE))
-    more = ["--to", "a"] if command == "nearest" else []
-    said = refused(*command.split(), tmp_path, *more, "--output", source)
-    assert "is an input and the output" in said
-    assert source.read_text() == documents_of(PROSE)
-
-
 @pytest.mark.parametrize("command", ["find-all --input", "nearest --to 6"])
 def test_a_pipe_by_name_has_numbers(tmp_path: Path, command: str) -> None:
     """What is looked at to tell its content would be missing, so nobody looks at it."""

@@ -84,15 +84,6 @@ def test_documents_that_come_again_are_called_so_and_not_new() -> None:
     assert told["outcomes"] == {"new": 1, "duplicate": 1} and told["redelivered"] == 1
 
 
-@pytest.mark.usefixtures("folder")
-def test_what_went_to_stdout_is_written_again() -> None:
-    """A shell has emptied the file before the command begins; nobody knows what a pipe's reader did."""
-    command = ("dedup", "monday.jsonl", "--state", "state", "--keep", "new")
-    first = run(*command)
-    before = known()
-    assert run(*command).stdout == first.stdout != "" and known() == before
-
-
 def test_what_comes_through_a_pipe_is_recognised_when_it_has_been_read(folder: Path) -> None:
     """Outputs and state stay; they cannot be written again, as a pipe can be read only once."""
     command = ("dedup", "-", "--state", "state", "--output", "out.jsonl")

@@ -232,20 +232,16 @@ def test_a_page_under_a_wrong_type_has_the_one_that_the_crawler_found(
     ("headers", "body"),
     [
         ("Transfer-Encoding: chunked", b"5\r\n<p>ab\r\n4;x=y\r\ncdef\r\n0\r\n\r\n"),
-        ("Transfer-Encoding: chunked", b"9\r\n<p>abcdef"),  # without an end
-        ("Content-Encoding: gzip", zipped(b"<p>abcdef")),
         ("Content-Encoding: gzip", b"<p>abcdef"),  # it says so and is not
         ("Content-Encoding: gzip", zipped(b"<p>ab") + zipped(b"cd") + zipped(b"ef")),
         ("Content-Encoding: gzip", zipped(b"<p>abcdef") + b"\r\n"),  # as some scripts leave it
         ("Content-Encoding: deflate", b"<p>abcdef"),
         ("Content-Encoding: zstd", zstd(b"<p>ab") + zstd(b"cdef")),
         ("Content-Encoding: deflate", zlib.compress(b"<p>abcdef")),
-        ("Content-Encoding: deflate", gzip.compress(b"<p>abcdef", mtime=0)),
         (
             "Content-Encoding: deflate",
             zlib.compress(b"<p>abcdef")[2:-4],
         ),  # raw, as some servers send it
-        ("Content-Encoding: zstd", zstd(b"<p>abcdef")),
         ("Content-Encoding: br", base64.b64decode("CwSAPHA+YWJjZGVmAw==")),
         ("Content-Encoding: gzip, gzip", zipped(zipped(b"<p>abcdef"))),
         ("Content-Encoding: identity", b"<p>abcdef"),

@@ -172,14 +172,6 @@ def test_a_frame_is_matched_against_a_reference(kind: str) -> None:
     ]
 
 
-def test_the_index_of_pandas_stays_and_a_row_without_a_text_is_told() -> None:
-    """As in `verdicts_frame`."""
-    test = pandas.DataFrame({"text": [ARTICLE, None]}, index=["x", "y"])
-    with pytest.warns(UserWarning, match="1 of 2 rows could not be judged"):
-        found = neardup.match(test, [{"doc_id": "a", "text": ARTICLE}])
-    assert found["verdict"].to_dict() == {"x": "duplicate", "y": "not-judged"}
-
-
 def test_a_reference_is_documents_of_any_kind_or_what_has_judged_them(tmp_path: Path) -> None:
     """Texts, files, or a Deduplicator with rules of its own, which stays as it was."""
     frame = polars.DataFrame({"text": [ARTICLE, "A short one.", "Nothing of the kind."]})

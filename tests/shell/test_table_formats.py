@@ -31,6 +31,8 @@ from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.json_array import ArrayElements
 from worker.shell.files.archives.lines import Line
 from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.formats import CSV, JSON, JSON_LINES, WARC
+from worker.shell.files.unpacked import opened_unpacked
 from worker.shell.files.writers import TableWriter
 
 DOCUMENTS = [{"doc_id": f"d{n}", "text": f'the ] "river", {{ rose \\ by {n} ü\n'} for n in range(5)]
@@ -211,6 +213,10 @@ def test_the_first_row_of_a_table_without_a_head_is_not_quoted_whole(tmp_path: P
     said = str(refusal.value)
     assert f", {row[9][:40]}…, …: --text-column names one (its first line names the" in said
     assert "11 words" not in said and len(said) < 800
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"name": ["a"], "content": ["The river rose."]}), path)
+    with pytest.raises(StopError, match=r"there are name, content: --text-column names one$"):
+        entries(path)
 
 
 # ---- WACZ
@@ -401,6 +407,22 @@ def test_a_packed_zip_is_refused_with_the_remedy(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(path.read_bytes()))
     with pytest.raises(StopError, match="unpack it first"):
         entries(packed)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_an_output_without_documents_is_a_file_of_its_kind(tmp_path: Path, suffix: str) -> None:
+    """Columns without rows, an array without elements; compressed as its name says."""
+    [row] = read_bytes(tmp_path, "in.csv", b"doc_id,text\na,The river rose.\n")
+    empty = {CSV: b"doc_id,text\n", JSON_LINES: b"", JSON: b"[]\n", WARC: b""}
+    for kind, content in empty.items():
+        path = tmp_path / f"out{kind.suffixes[0]}{suffix}"
+        assert kind.writer is not None
+        with path.open("wb") as stream, closing(kind.writer(stream, str(path))) as writer:
+            if kind is CSV:
+                writer.begin(row)
+        assert path.stat().st_size or not suffix
+        with opened_unpacked(str(path)) as written:
+            assert written.read() == content
 
 
 def test_copied_rows_of_categories_take_no_more_than_their_own(tmp_path: Path) -> None:
