@@ -291,7 +291,7 @@ def test_ids_that_number_no_rows_are_not_said_to(tmp_path: Path) -> None:
     assert json.loads(run(*command, "--json").stdout)["named_apart"] == 1
 
 
-@pytest.mark.parametrize("how", ["dedup", "replace", "state", "reference", "library", "archive"])
+@pytest.mark.parametrize("how", ["dedup", "replace", "state", "archive"])
 def test_a_document_that_is_named_apart_is_no_recrawl_of_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -316,23 +316,7 @@ def test_a_document_that_is_named_apart_is_no_recrawl_of_the_other(
 
 
 def _judged(folder: Path, files: list[Path], how: str) -> list[dict[str, Any]]:
-    """Judge files in this way; return all verdicts, those of a reference, too."""
-    if how == "library":
-        judged = Deduplicator(threads=1).add_many(CrawlFiles(files))
-        return [
-            {
-                "doc_id": verdict.doc_id,
-                "url": verdict.url,
-                "verdict": verdict.outcome.value,
-                "former_version": verdict.former_version,
-                "duplicate_of": verdict.duplicate_of
-                and {
-                    "doc_id": verdict.duplicate_of.original.doc_id,
-                    "same_url": verdict.duplicate_of.same_url,
-                },
-            }
-            for verdict in judged
-        ]
+    """Judge files in this way; return the verdicts."""
     runs: list[tuple[object, ...]] = [tuple(files)]
     if how == "archive":
         inputs = [argument for file in files for argument in ("--input", file)]
@@ -343,8 +327,6 @@ def _judged(folder: Path, files: list[Path], how: str) -> list[dict[str, Any]]:
             runs = [(*files, *program.defined(recrawls="replace"))]
         elif how == "state":
             runs = [(file, "--state", folder / "state") for file in files]
-        elif how == "reference":
-            runs = [(files[0],), (*files[1:], "--reference", files[0])]
         found = [run("dedup", *arguments).stdout for arguments in runs]
     return [json.loads(line) for part in found for line in part.splitlines()]
 
