@@ -12,6 +12,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+import orjson
+
 from worker.core.document import Outcome, Verdict
 from worker.core.marks import (
     HOST_AND_TITLE,
@@ -41,7 +43,7 @@ from worker.log.record import Row, RowKind, Section, Source, decode
 from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention
 from worker.log.short import BY_DIGEST, BY_TITLE
-from worker.shell.messages import encode_answers, read_verdict
+from worker.shell.messages import encode_answers, verdict_of
 from worker.shell.ports import LogEntry
 
 RENEWALS = 16  # an original moves to the end at most so often in a window
@@ -83,7 +85,7 @@ def read_answers(
     """Return what `encode_answers` writes, as objects."""
     answers = encode_answers(rows, held, definition, partition, topic)
     return [
-        answer if isinstance(answer, DocumentError) else read_verdict(answer.value)
+        answer if isinstance(answer, DocumentError) else verdict_of(orjson.loads(answer.value))
         for answer in answers
     ]
 

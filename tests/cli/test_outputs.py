@@ -36,7 +36,7 @@ from worker.errors import StopError
 from worker.shell.files.formats import WARC
 from worker.shell.files.keeping import format_kept
 from worker.shell.files.options import FileOptions
-from worker.shell.messages import read_verdict
+from worker.shell.messages import verdict_of
 from worker.shell.messages.verdicts import JudgedAnswers
 
 ROLES = {  # {a} and {b} are the same file
@@ -564,7 +564,7 @@ def test_a_table_of_verdicts_shows_where_two_urls_differ() -> None:
     place = "https://example.org/archive/2026/november/news/of-the-town/"
     fields["url"] = f"{place}ferry"
     fields["duplicate_of"]["url"] = f"{place}bridge"
-    verdict = read_verdict(json.dumps(fields).encode())
+    verdict = verdict_of(fields)
     columns = (TableColumn("verdict", 9), TableColumn("url"), TableColumn("duplicate of"))
     width = TableColumns(*columns, width=80).width_of("url")
     assert cells_that_differ(verdict, width)[2:] == ["…/ferry", "…/bridge"]

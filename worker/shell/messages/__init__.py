@@ -24,7 +24,6 @@ from worker.shell.messages.verdicts import (
     encode_seen,
     encode_verdict,
     message_fields,
-    read_verdict,
     verdict_of,
 )
 
@@ -48,7 +47,6 @@ __all__ = [
     "encode_verdict",
     "message_fields",
     "oversize",
-    "read_verdict",
     "strings",
     "verdict_of",
 ]
