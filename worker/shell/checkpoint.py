@@ -176,7 +176,7 @@ class Checkpoint:
             ) as error:  # whatever a snapshot makes the code do, the log has everything
                 if not has_log:
                     raise StopError(
-                        f"{path}: {_reason(error)}. Move this file to another folder to go on "
+                        f"{path}: {_cause(error)}. Move this file to another folder to go on "
                         "from the one before it, or from nothing if it is the only one; the "
                         "documents since then are judged as if they had not been seen. If an older "
                         "version wrote it, run that one, or name another folder"
@@ -372,7 +372,7 @@ class Checkpoint:
 
 def _cause(error: Exception) -> str:
     """Return what an error says; one that nobody foresaw, with its kind."""
-    return str(error) if isinstance(error, OSError) else repr(error)
+    return str(error) if isinstance(error, OSError | RestoreError) else repr(error)
 
 
 def first_definition(definition: Definition, base: Path | None) -> Definition:
@@ -534,11 +534,6 @@ def _release(data: bytes | memoryview) -> None:
     ):
         data.obj.madvise(mmap.MADV_RANDOM)
         data.obj.madvise(mmap.MADV_DONTNEED)
-
-
-def _reason(error: Exception) -> str:
-    """Return why a snapshot could not be read; of an error that nobody foresaw its name, too."""
-    return str(error) if isinstance(error, RestoreError) else repr(error)
 
 
 def _make(folder: Path) -> None:
