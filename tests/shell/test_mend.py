@@ -20,7 +20,7 @@ from worker.shell.admin import mend, offsets
 from worker.shell.admin.remains import MENDED
 from worker.shell.kafka.admin import Admin, Member, Topic
 from worker.shell.messages import VerdictBytes, decode_dead_letter
-from worker.shell.ports import UNREADABLE
+from worker.shell.ports import UNREADABLE, CommittedOffset
 
 SETTINGS = Settings(bootstrap="127.0.0.1:1")
 MEMBER = "stable", [Member("m1", "killed", "a", (0,))]
@@ -125,3 +125,12 @@ def test_what_was_mended_can_be_told_from_what_a_worker_published(
     """By a header: it says nothing of what retention has deleted before it."""
     sent = mend._outgoing(SETTINGS, cast(Admin, None), (0, 7), answer)
     assert MENDED in dict(sent.headers)
+
+
+def test_offsets_that_somebody_else_has_set_are_left_alone() -> None:
+    """What was looked at may be set; anything else has come from another."""
+    looked_at = {0: CommittedOffset(7, "a worker's")}
+    mend.refuse_changed(SETTINGS, looked_at, dict(looked_at))
+    for present in ({0: CommittedOffset(7)}, {0: CommittedOffset(8, "a worker's")}, {}):
+        with pytest.raises(StopError, match=r"have changed since .* find out who commits them"):
+            mend.refuse_changed(SETTINGS, looked_at, present)

@@ -257,6 +257,20 @@ def refuse_foreign(settings: Settings, topics: Mapping[str, Topic], offsets: Com
         )
 
 
+def refuse_changed(settings: Settings, looked_at: Committed, present: Committed) -> None:
+    """
+    Refuse to set offsets that have changed since they were looked at.
+
+    Raises:
+        StopError: they have, so somebody else commits them.
+    """
+    if present != looked_at:
+        raise StopError(
+            f"the offsets of group {settings.group} have changed since they were looked at, "
+            "and are left as they are: find out who commits them, then run it again"
+        )
+
+
 def refuse_wrong(report: Report, therefore: str) -> None:
     """
     Refuse where the log's word may not be what belongs into the topics.

@@ -30,10 +30,14 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import NamedTuple
 
-from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import AnsweredPartition
-from worker.shell.admin.mend import await_stopped, check_offsets_log, refuse_wrong
+from worker.shell.admin.mend import (
+    await_stopped,
+    check_offsets_log,
+    refuse_changed,
+    refuse_wrong,
+)
 from worker.shell.admin.verify import Progress, no_progress, verify
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.reader import GroupOffsets
@@ -185,11 +189,7 @@ def restore(
         on_found(found)
         wanted = [one for one in found if one.is_set]
         if is_confirmed and wanted:
-            if offsets.get() != committed:
-                raise StopError(
-                    f"the offsets of group {settings.group} have changed since they were looked "
-                    "at. Nothing was set: find out who commits them, then run it again"
-                )
+            refuse_changed(settings, committed, offsets.get())
             offsets.set(_commits(settings, admin, log_id, wanted))
     return found
 

@@ -52,7 +52,13 @@ from worker.log.replica import Replica
 from worker.log.rules import LogDefinition, is_declaration
 from worker.log.snapshot import LogIdentity
 from worker.settings import TOPICS, Settings, toml_lines
-from worker.shell.admin.mend import await_stopped, check_offsets_log, refuse_foreign, refuse_members
+from worker.shell.admin.mend import (
+    await_stopped,
+    check_offsets_log,
+    refuse_changed,
+    refuse_foreign,
+    refuse_members,
+)
 from worker.shell.checkpoint import (
     SUFFIX,
     Checkpoint,
@@ -139,11 +145,7 @@ def renew(
         metadata = _begin(new, admin, {**former, **stops})
         on_step(RenewStep.BEGIN)
         refuse_members(settings, admin, DOING)
-        if offsets.get() != commits:
-            raise StopError(
-                f"the offsets of group {settings.group} have changed since they were looked at, "
-                "and are left as they are: find out who commits them, then run it again"
-            )
+        refuse_changed(settings, commits, offsets.get())
         offsets.set(
             {
                 number: metadata.committed_at(commit.offset)
