@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any, Literal
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import one_in
 from tests.log import test_replica as logs
-from tests.log.test_retention import crawled
-from tests.log.test_snapshot import LOG, to_bytes
+from tests.log.test_snapshot import to_bytes
 from tests.oracle import read_answer, read_answers
 from worker.core.document import Verdict
 from worker.core.search import SearchRules
@@ -21,8 +18,7 @@ from worker.errors import DocumentError
 from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, Rows, decode
 from worker.log.replica import Replica
-from worker.log.rules import Definition, Retention
-from worker.log.snapshot import restore
+from worker.log.rules import Retention
 
 OF_THE_LOG: dict[str, Any] = {
     "source_topic": "",
@@ -73,6 +69,9 @@ def test_the_answer_is_the_verdict_of_the_row_that_comes_next(
     the horizon. A replica that is asked of everything all the time stays byte for byte what one is
     that nobody asks, so that the same question has the same answer.
 
+    So replicas at one offset answer alike: restored ones give the same verdicts
+    (`test_retention.py`).
+
     The levels above show only what they add: `tests/shell/test_ask.py` how a document becomes a
     row, `test_ask_many.py` what it is called, `tests/faults/test_ask.py` a group.
     """
@@ -94,25 +93,6 @@ def test_the_answer_is_the_verdict_of_the_row_that_comes_next(
             if not retention.expire_after_ms or later_ms <= 0:  # no time has passed
                 assert foreseen == verdict
         assert to_bytes(asked) == to_bytes(unasked)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("of", [logs.DIRECTED, logs.REPLACED, logs.DEFINITION])
-def test_replicas_at_one_offset_answer_alike(of: Definition, seed: int) -> None:
-    """One that was restored from a snapshot says the same of any row as one that read the log."""
-    chance = random.Random(seed)
-    replica = Replica(of)
-    questions = [crawled(chance, offset) for offset in range(60)]
-    for log_offset in range(120):
-        feed(replica, crawled(chance, log_offset), log_offset, log_offset)
-        if log_offset % 20 == 0:
-            replica = restore(to_bytes(replica), of, LOG) if seed % 2 else replica
-            other = restore(to_bytes(replica), of, LOG)
-            assert ask(replica, *questions) == ask(other, *questions)
-            urls = {row.url for row in questions}
-            assert [replica.latest_of(url) for url in urls] == [
-                other.latest_of(url) for url in urls
-            ]
 
 
 def test_a_new_version_is_not_hidden_by_the_one_that_it_replaces() -> None:
