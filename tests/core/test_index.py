@@ -683,8 +683,8 @@ def test_numbers_columns_and_the_kernel_compare_short_texts_alike() -> None:
     dice = random.Random(11)
     originals: list[SearchedDocument] = []
     copies: list[SearchedDocument] = []
-    for _ in range(12_000):
-        shared = [dice.getrandbits(64) for _ in range(dice.randrange(5, 20))]
+    for _ in range(4_000):  # about as many words as the bounds are
+        shared = [dice.getrandbits(64) for _ in range(dice.randrange(8, 14))]
         fingerprint = dice.getrandbits(64)
         for documents in (originals, copies):
             others = [dice.getrandbits(64) for _ in range(dice.randrange(6))]

@@ -40,14 +40,14 @@ def _site(chance: random.Random) -> Callable[[int], Row]:
     All pages of a site, then pages again, changed or not, which copy one another, some of one
     digest.
     """
-    stories = [chance.getrandbits(64) for _ in range(300)]
+    stories = [chance.getrandbits(64) for _ in range(150)]
 
     def row(at: int) -> Row:
         number = at if at < len(stories) else chance.randrange(2 * len(stories))
         story = chance.choice(stories) ^ (1 << chance.randrange(64) if chance.random() < 0.8 else 0)
         value = story if at >= len(stories) else stories[number]
         digest = stories.index(value) if value in stories else 0
-        made = _flooding(at, f"page-{number}", f"u{number % 300}", value)
+        made = _flooding(at, f"page-{number}", f"u{number % 150}", value)
         return made._replace(kind=RowKind.FULL if number % 5 else RowKind.SHORT, digest=digest)
 
     return row
@@ -123,8 +123,8 @@ def _flooding(offset: int, doc_id: str, url: str, value: int) -> Row:
 @pytest.mark.parametrize("flood", [name for name in _FLOODS if name != "all again and changed"])
 def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flood: str) -> None:
     """Versions leave right before their successor is judged; doc_ids and URLs may be chosen."""
-    rows = _flood(flood, 600 if "site" in flood else 150)
-    together, alone = (_applied(of, rows, rows_of) for rows_of in (300, 1))
+    rows = _flood(flood, 300 if "site" in flood else 110)
+    together, alone = (_applied(of, rows, rows_of) for rows_of in (150, 1))
     assert told(together, range(len(rows))) == told(alone, range(len(rows)))
 
 
