@@ -627,7 +627,7 @@ def test_answers_of_a_source_topic_that_was_created_again_are_not_the_present_on
     answers = [*former, *present]
     report = _report(world, answers, log)
     assert report.clean and len(present) == len(world.documents())
-    for position in range(0, len(present), 4):
+    for position in range(0, len(present), 7):
         for repeated in (former[-position - 1], present[position]):
             report = _report(world, [*answers, repeated], log)
             assert _only(report, Defect.REPEATED)

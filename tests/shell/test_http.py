@@ -45,7 +45,7 @@ def worker() -> AskedWorker:
     return worker
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def port(worker: AskedWorker) -> Iterator[int]:
     with served(worker) as number:
         yield number
