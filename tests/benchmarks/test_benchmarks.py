@@ -152,6 +152,7 @@ def test_a_directed_trial_has_all_figures_and_finds_the_copies() -> None:
     assert unrelated["false_matches"] == 0 <= unrelated["sketches_per_query_at_the_end"] < 0.01
 
 
+@pytest.mark.nightly  # compiles a kernel that nothing keeps
 def test_the_stages_that_are_timed_are_those_of_a_fingerprint() -> None:
     """Together they write what the kernel writes, for texts of every script."""
     for script, texts in bench_fingerprint.stage_texts(3).items():

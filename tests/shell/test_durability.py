@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -67,14 +67,17 @@ class MadeTopics:
 
     def __init__(self, **topics: tuple[int, int]) -> None:
         self.topics = topics  # partitions and replicas, by name
+        self.in_sync: dict[str, str | None] = {}  # of those that were created
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
         found = {name: self.topics[name] for name in names if name in self.topics}
         return {name: Topic(name, bytes(16), *counts, {}) for name, counts in found.items()}
 
-    def create(self, name: str, partitions: int, replicas: int, _config: object) -> bool:
+    def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
         is_missing = name not in self.topics
-        self.topics.setdefault(name, (partitions, replicas))
+        if is_missing:
+            self.topics[name] = partitions, replicas
+            self.in_sync[name] = config.get("min.insync.replicas")
         return is_missing
 
     def readable(self, topic: str, partitions: int) -> tuple[dict[object, object], object]:
@@ -87,13 +90,17 @@ class MadeTopics:
         ({}, 12, 3),
         ({"partitions": 4}, 4, 3),
         ({"replication_factor": 2}, 12, 2),
+        ({"replication_factor": 5}, 12, 5),
         ({"partitions": 6, "replication_factor": 1}, 6, 1),  # the defaults, but by name
     ],
 )
 def test_new_topics_are_like_the_groups_others(
     named: dict[str, Any], partitions: int, replicas: int
 ) -> None:
-    """What the settings name comes first, as in a command's options."""
+    """
+    What the settings name comes first, as in a command's options. So are those of a log that is
+    renewed or rebuilt, like the group that it is of.
+    """
     made = MadeTopics(documents=(12, 2), fingerprints=(1, 3))
     settings = Settings(topic_new="new", **named)
     created = create_topics(cast(Admin, made), settings)
@@ -102,6 +109,7 @@ def test_new_topics_are_like_the_groups_others(
     }  # fmt: skip
     assert made.topics["verdicts"] == made.topics["new"] == (partitions, replicas)
     assert made.topics[settings.topic_dead_letter] == (1, replicas)
+    assert set(made.in_sync.values()) == {"2" if replicas >= 3 else None}
     only_documents = MadeTopics(documents=(12, 2))
     create_topics(cast(Admin, only_documents), Settings())
     assert only_documents.topics["fingerprints"] == (1, 2)

@@ -1,11 +1,10 @@
 """
-Renewing a log, as far as it shows without a cluster: the new topic, and what an old log is known by.
+Renewing a log, as far as it shows without a cluster: what is told, and what an old log is known by.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,49 +19,9 @@ from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
 from worker.shell.admin.renew import _tell_fewer_replicas, base_made_of, former_stops, lineage
 from worker.shell.checkpoint import Checkpoint, first_replica, newest
-from worker.shell.kafka.admin import Admin, Topic, create_topics
+from worker.shell.kafka.admin import Topic
 
 LOGS = 4
-
-
-class CreatedTopics(Admin):
-    """Creates each topic that it is asked for, of as many replicas."""
-
-    def __init__(self) -> None:
-        """Connect to nothing."""
-        self.topics: dict[str, Topic] = {}
-
-    def create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> bool:
-        self.topics[name] = Topic(name, b"", partitions, replicas, dict(config))
-        return True
-
-    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
-        return {name: self.topics[name] for name in names if name in self.topics}
-
-
-@pytest.mark.parametrize(
-    ("old", "named", "replicas", "in_sync"),
-    [
-        (1, {}, 1, None),
-        (2, {}, 2, None),
-        (3, {}, 3, "2"),
-        (5, {}, 5, "2"),
-        (1, {"replication_factor": 3}, 3, "2"),
-        (3, {"replication_factor": 1}, 1, None),  # the default, but by name
-    ],
-)
-def test_the_new_log_has_as_many_replicas_as_the_old_one(
-    old: int, named: dict[str, Any], replicas: int, in_sync: str | None
-) -> None:
-    """Workers do not need `replication_factor`. Where their settings name it, it counts."""
-    admin = CreatedTopics()
-    admin.topics["old"] = Topic("old", b"", 1, old, {})
-    settings = Settings(topic_fingerprints="old", **named)
-    new_settings = settings.model_copy(update={"topic_fingerprints": "new"})
-    create_topics(admin, new_settings, like=settings)
-    new = admin.topics["new"]
-    assert (new.partitions, new.replicas) == (1, replicas)
-    assert new.config.get("min.insync.replicas") == in_sync
 
 
 @pytest.mark.parametrize(
