@@ -211,7 +211,6 @@ def test_alerts_fire_on_a_group_that_is_provoked(group: Group) -> None:
         deployment.settings.bootstrap,
         deployment.settings.topic_fingerprints,
         [b"a console's line"],
-        0,
     )
     deployment.feed((None, b"{") for _ in range(500))
     eventually(

@@ -393,11 +393,9 @@ class Deployment:
         if topic == self.settings.topic_documents:
             self.fed = 0
 
-    def append_again(self, records: int = 3, at_ms: int = 0) -> None:
-        """Append the log's first records once more, with this time stamp."""
-        cluster.append(
-            self.settings.bootstrap, self.settings.topic_fingerprints, self.log()[:records], at_ms
-        )
+    def append_again(self) -> None:
+        """Append the log's first records once more."""
+        cluster.append(self.settings.bootstrap, self.settings.topic_fingerprints, self.log()[:3])
 
     def read(self, name: str) -> list[Any]:
         count = self.admin.describe([name])[name].partitions

@@ -118,16 +118,3 @@ def test_another_group_judges_the_same_documents_from_the_beginning(deploy: Depl
     assert report.outcomes["duplicate"] > MESSAGES // 4
     after = verify(Settings(**deployment.values, worker_id="check"))
     assert after.clean and after.outcomes == before.outcomes
-
-
-def test_a_rebuild_of_a_rebuild_or_of_nothing_is_refused(deploy: Deploy) -> None:
-    """
-    Names that end in the hash of these parameters are a rebuild's own; a topic of documents must be
-    there.
-    """
-    deployment = deploy()
-    suffix = f"{deployment.settings.rules.hash:016x}"
-    same = _rebuild(deployment, topic_fingerprints=f"fingerprints-{suffix}")
-    assert same.returncode == 1 and "nothing to rebuild" in same.stderr
-    missing = _rebuild(deployment, topic_documents="no-documents")
-    assert missing.returncode == 1 and "no-documents does not exist" in missing.stderr

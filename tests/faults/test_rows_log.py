@@ -9,8 +9,7 @@ from tests.faults import cluster
 from tests.faults.conftest import Deploy
 from tests.faults.crawl import crawl
 from tests.faults.harness import Deployment, WorkerProcess
-from tests.log.test_acceptance import raising
-from worker.log.record import FORMAT_VERSION, Rows, Section, Source, encode
+from worker.log.record import Rows, Section, Source, encode
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -41,7 +40,7 @@ def _ignored(worker: WorkerProcess) -> set[str]:
 def test_row_24_records_that_are_not_of_the_log(deploy: Deploy) -> None:
     """
     Before its definition, between its records, and at a restart: ignored by all alike, told, no
-    verdict changed.
+    verdict changed. `tests/log/test_acceptance.py` has the log that goes on in a newer format.
     """
     deployment = deploy()
     strays = _strays(deployment)
@@ -82,16 +81,3 @@ def test_row_24_two_definitions_on_an_empty_log(deploy: Deploy) -> None:
     assert f"max_distance is {2 * usual - 1 - own} there, {own} here" in said
     assert f"neardup rebuild --definition {definition_file(max_distance=own)}" in said
     deployment.until_all_committed()
-
-
-def test_row_24_a_log_that_goes_on_in_a_newer_format(deploy: Deploy) -> None:
-    """A worker of this version reads up to there, ends, and says which one to start."""
-    deployment = deploy()
-    worker = deployment.start("one")
-    deployment.feed(crawl(seed=24, count=MESSAGES))
-    deployment.until_all_committed()
-    definition = deployment.settings.rules
-    _append(deployment, [raising(definition, "newer", FORMAT_VERSION + 1)])
-    assert worker.wait() == 1
-    reason = f"format {FORMAT_VERSION + 1}, but this version reads formats up to {FORMAT_VERSION}"
-    assert reason in worker.log_path.read_text()

@@ -170,7 +170,7 @@ def test_row_16_source_offset_deleted_by_retention(deploy: Deploy) -> None:
 def test_row_17_clocks_that_differ(deploy: Deploy) -> None:
     """
     Workers whose clocks are days apart, and documents of any date: the same verdicts as a replay
-    gives.
+    gives. The log's own times go back and forth in `tests/log/test_replica.py`.
     """
     deployment = deploy()
     deployment.start_all(
@@ -183,23 +183,6 @@ def test_row_17_clocks_that_differ(deploy: Deploy) -> None:
     deployment.finish()
     for process in deployment.processes:
         assert process.stop() == 0
-
-
-def test_row_17_log_whose_times_jump(deploy: Deploy) -> None:
-    """
-    A log with its writers' times instead of the broker's, going back and forth: no effect on any
-    verdict.
-    """
-    deployment = deploy()
-    deployment.recreate(
-        deployment.settings.topic_fingerprints, {"message.timestamp.type": "CreateTime"}
-    )
-    deployment.start_all("one", "two")
-    deployment.feed(crawl(seed=17, count=MESSAGES))
-    deployment.until_all_committed()
-    deployment.append_again(at_ms=1_000)
-    deployment.feed(crawl(seed=18, count=MESSAGES))
-    deployment.finish()
 
 
 def test_row_17_log_of_its_writers_times_with_retention(deploy: Deploy) -> None:
@@ -227,23 +210,14 @@ def test_row_17_log_of_its_writers_times_with_retention(deploy: Deploy) -> None:
 
 
 def test_row_18_topics_missing(deploy: Deploy) -> None:
-    """The error names the topic and the command that makes it; `test_kafka.py` has each topic."""
+    """
+    The error names the topic and the command that makes it; `test_kafka.py` has each topic, and
+    `test_durability.py` the logs that are compacted or have more than one partition.
+    """
     deployment = deploy()
     missing = f"{deployment.settings.topic_verdicts}.missing"
     process = deployment.start("one", topic_verdicts=missing)
     _refuses(process, f"{missing}: the topic does not exist", "neardup topics create")
-
-
-def test_row_18_log_of_wrong_settings(deploy: Deploy) -> None:
-    """
-    Two partitions have no order between them; a compacted log loses records, and with them
-    originals.
-    """
-    deployment = deploy()
-    deployment.recreate(deployment.settings.topic_fingerprints, partitions=2)
-    _refuses(deployment.start("one"), "has 2 partitions", "It is empty. Delete it")
-    deployment.recreate(deployment.settings.topic_fingerprints, {"cleanup.policy": "compact"})
-    _refuses(deployment.start("one"), "cleanup.policy is compact", "cleanup.policy=delete")
 
 
 def test_row_18_log_with_state_and_a_second_partition(deploy: Deploy) -> None:

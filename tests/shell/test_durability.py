@@ -128,6 +128,19 @@ def test_a_rebuilt_log_has_as_many_replicas_as_the_present_one(
     assert made.topics[plan.settings.topic_verdicts] == (12, replicas)
 
 
+def test_a_rebuild_of_a_rebuild_or_of_nothing_is_refused() -> None:
+    """
+    Names that end in the hash of these parameters are a rebuild's own; a topic of documents must be
+    there.
+    """
+    made = cast(Admin, MadeTopics())
+    own = f"fingerprints-{Settings().rules.hash:016x}"
+    with pytest.raises(StopError, match=f"{own} already has these parameters: there is nothing"):
+        rebuild.plan(Settings(topic_fingerprints=own), made)
+    with pytest.raises(StopError, match=r"no-documents does not exist at .*: nothing to rebuild"):
+        rebuild.plan(Settings(topic_documents="no-documents"), made)
+
+
 LOG = Settings().topic_fingerprints
 LETTERS = Settings().topic_dead_letter
 ALL = {spec.name for spec in topic_specs(Settings())}
