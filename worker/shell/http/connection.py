@@ -38,6 +38,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 import h11
 
@@ -68,6 +69,14 @@ class Request(NamedTuple):
     target: str
     headers: Mapping[str, str]
     body_bytes: int
+
+    @property
+    def url(self) -> SplitResult:
+        """The parts of the target. RefusedError: it is none."""
+        try:
+            return urlsplit(self.target)
+        except ValueError as error:
+            raise RefusedError(400, "bad-request", f"the target is no URL: {error}") from None
 
 
 class Connection:

@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import orjson
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -104,7 +103,7 @@ class HttpServer:
             if request is None:
                 connection.end()
                 return
-            path = _path_of(request)
+            path = request.url.path
             if path in _PROBES:
                 connection.send(*self._probe(request, path))
             else:
@@ -143,14 +142,6 @@ class HttpServer:
 
 
 _PROBES = ("/metrics", "/healthz", "/readyz", "/status")
-
-
-def _path_of(request: Request) -> str:
-    """Return the path of a request's target, which may be a whole URL; "" if it is none."""
-    try:
-        return urlsplit(request.target).path
-    except ValueError:  # the questions' endpoint says so
-        return ""
 
 
 def _refuse(connection: Connection, error: RefusedError) -> None:
