@@ -117,7 +117,7 @@ LOG_OFFSET = Gauge("neardup_log_offset", "Next offset of the fingerprint log to 
 DOCUMENTS_INDEXED = Gauge("neardup_documents_indexed", "Originals in the index")
 DOCUMENTS_SERVED = Gauge(
     "neardup_documents_served",
-    "Originals that the search serves at 55 µs per document, by its settings; 0: any number",
+    "Originals that the search serves at 55 µs per document, by its settings; 0: not known",
 )
 REPEATED_ROWS = Counter(
     "neardup_repeated_rows_total",
