@@ -33,7 +33,7 @@ from tests.benchmarks.common import REPOSITORY
 from tests.benchmarks.index_data import DIRECTED
 from tests.benchmarks.kept import BUILDS, DEPLOYED, code_digest, path_of, results_of
 from worker.cli import plan
-from worker.core import planner
+from worker.core import group, planner
 
 _BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 DASH = "–"
@@ -437,6 +437,86 @@ def size_costs() -> Lines:
     yield from note(f"{run_of('rules')}; between two numbers that were measured, by a line.")
 
 
+def starts() -> Lines:
+    """What an original takes of memory and disk, and how long a start and a snapshot take."""
+    found = results("replay")["figures"]
+
+    def line(what: str, unit: str, figure: str) -> tuple[str, str, str]:
+        return what, unit, count(found[figure])
+
+    snapshot = f"{found['snapshot_mb'] * 2**20 / found['documents']:.0f}"
+    each = "bytes per original"
+    yield from rows(
+        ("what", "unit", "measured"),
+        [
+            line("memory without `state_dir`", each, "replica_bytes_an_original"),
+            line("memory with `state_dir`", each, "replica_on_disk_bytes_an_original"),
+            line("of both, for the index", each, "index_bytes_an_original"),
+            line("of both, for the table of doc_ids", each, "doc_id_table_bytes_an_original"),
+            line("disk with `state_dir`, in addition to snapshots", each, "files_bytes_an_original"),
+            ("a snapshot (two are kept, a third while it is written)", each, snapshot),
+            line("the log, on each broker that holds it", "bytes per row", "log_bytes_a_row"),
+            line("a start from the log, without `state_dir`", "s", "replay_s"),
+            line("a start from the log, with `state_dir`", "s", "replay_on_disk_s"),
+            line("a start from a snapshot, not in the page cache", "s", "restore_cold_s"),
+            line("a start from a snapshot, in the page cache", "s", "restore_warm_s"),
+            line("a snapshot: writing it, with nothing else to do", "s", "snapshot_s"),
+            line("a snapshot: writing it while records are applied", "s", "snapshot_beside_replay_s"),
+            line("a snapshot: the pause before it is written", "ms", "capture_ms"),
+            line("a call that applies records, the longest", "ms", "replay_longest_call_ms"),
+            line("the same while a snapshot is written", "ms", "longest_call_beside_snapshot_ms"),
+        ],
+    )  # fmt: skip
+    yield from note(f"{run_of('replay')}.")
+
+
+def originals() -> Lines:
+    """The memory and disk of a worker with one thread, and its log, by the number of originals."""
+    found = results("replay")["figures"]
+    snapshot = found["snapshot_mb"] * 2**20 / found["documents"]
+    disk = found["files_bytes_an_original"] + group.SNAPSHOTS * snapshot
+    log = found["log_bytes_a_row"] / (1 - group.COPIES)
+
+    def memory(number: int, figure: str) -> float:
+        held: float = number * found[figure]
+        return group.WORKER_BYTES + group.THREAD_BYTES + held
+
+    yield from rows(
+        ("originals", "memory with `state_dir`", "without", "its disk", "the log, on each broker"),
+        [
+            (
+                f"{number // 10**6} M",
+                plan.in_bytes(memory(number, "replica_on_disk_bytes_an_original")),
+                plan.in_bytes(memory(number, "replica_bytes_an_original")),
+                plan.in_bytes(number * disk),
+                plan.in_bytes(number * log),
+            )
+            for number in (10**6, 10**7, 10**8)
+        ],
+    )
+
+
+def limits() -> Lines:
+    """What bounds a group: the memory of an original, and the workers that all judge everything."""
+    found = results("replay")["figures"]
+    with_disk, without = (found[f"replica{where}_bytes_an_original"] for where in ("_on_disk", ""))
+    rates = {
+        one["originals"]: dict(zip(one["workers"], one["documents_per_s"], strict=True))
+        for one in results("scale")["groups"]
+        if one["cores"] == plan.CORES
+    }
+    text = (
+        f"- Every worker holds all originals, in {count(with_disk)} bytes of memory each, or "
+        f"{count(without)} without a `state_dir` "
+        "([Sizing](deploy/sizing.md#memory-and-disk)), and judges every document. So 64 two-core "
+        f"workers reach at most {count(rates[10**6][64])} per second with 1 M originals, "
+        f"{count(rates[10**7][64])} with 10 M (calculated: `make bench-scale`), more with a larger "
+        "[`search_size`](deploy/sizing.md#more-originals)."
+    )
+    for at, line in enumerate(islice(note(text), 1, None)):
+        yield f"  {line}" if at else line
+
+
 WORKLOADS = {  # as the benchmark names them -> as the page does, and the part whose bar it has
     "text of 5 KB": ("texts of 5 KB", "text"),
     HTML: ("pages of 56 KB", "html"),
@@ -588,6 +668,9 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "alike": alike,
     "archive-costs": archive_costs,
     "archive-plan": archive_plan,
+    "limits": limits,
+    "originals": originals,
+    "starts": starts,
     "compared": compared,
     "edited": edited,
     "methods": methods,
