@@ -34,7 +34,7 @@ from worker.shell.files import crawl as crawl_module
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
 from worker.shell.files.engine import source_message
-from worker.shell.files.formats import UNKNOWN
+from worker.shell.files.formats import UNKNOWN, WRITE_LINES
 from worker.shell.messages.documents import decode_document
 from worker.shell.pipeline.prepare import JobReader
 
@@ -662,8 +662,10 @@ def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     error.
     """
     assert [item.reason for item in damage(read(tmp_path, b"\x7fELF" * 99, "a.bin"))] == [
-        f"{UNKNOWN}: it begins with b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'"
+        f"{UNKNOWN}: it begins with b'\\x7fELF\\x7fELF\\x7fELF\\x7fELF\\x7fELF'. {WRITE_LINES}"
     ]
+    [named] = damage(read(tmp_path, b"\x7fELF" * 99, "a.warc"))
+    assert named.reason.endswith("begins with no record of WARC. If it is none, its name is wrong")
     assert read(tmp_path, b"", "a.warc") == []
     with pytest.raises(StopError, match="no such file"):
         entries(tmp_path / "missing.warc")

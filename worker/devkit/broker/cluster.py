@@ -356,7 +356,7 @@ class Node:
         data = self.folder.parent
         return StopError(
             f"a broker runs on {data} already (node {self.id}, process {self.pid()}, "
-            f"{self._layout.bootstrap}): "
+            f"{self._layout.bootstrap}): use it, "
             f"end it with `neardup broker stop --data {data}`, or choose another --data"
         )
 

@@ -39,6 +39,7 @@ from worker.shell.files.formats import (
     NO_BYTES,
     START_BYTES,
     UNKNOWN,
+    WRITE_LINES,
     FileFormat,
     InputFile,
     format_of_start,
@@ -312,7 +313,8 @@ class CrawlFiles:
         kind = format_of_start(file, start)
         self.format = kind
         if kind is None or kind.reader is None:
-            yield Damage(file, 0, f"{UNKNOWN}: it begins with {start[:64].lstrip()[:20]!r}")
+            found = f"it begins with {start[:64].lstrip()[:20]!r}"
+            yield Damage(file, 0, f"{UNKNOWN}: {found}. {WRITE_LINES}")
             return
         rows = RowReader(
             file,

@@ -41,6 +41,8 @@ INPUTS = "WARC, WACZ, ARC, WET, JSON Lines, JSON, CSV, TSV, Parquet"
 UNKNOWN = (
     "neither WARC nor WACZ, ARC, JSON Lines, JSON (an array), CSV, TSV (by their names) nor Parquet"
 )
+# What to do with it, if it is a page or a text.
+WRITE_LINES = 'Of pages or texts, write JSON Lines: {"url": …, "html": …} or {"text": …}'
 START_BYTES = 64  # a file's format is recognised by this many bytes
 # What is wrong with a file without a byte where `is_never_empty`.
 NO_BYTES = (

@@ -411,7 +411,8 @@ def size_of(name: str) -> int | None:
             size = system.info(place).get("size")
         return size if isinstance(size, int) else None
     if not os.access(path, os.R_OK):
-        raise StopError(f"cannot read {name}: no such file, or no permission")
+        why = "no permission" if os.path.exists(path) else "no such file"  # noqa: PTH110
+        raise StopError(f"cannot read {name}: {why}")
     return path.stat().st_size if path.is_file() else None
 
 

@@ -203,8 +203,9 @@ class Admin:
         found = self.describe(names)
         if missing := [name for name in names if name not in found]:
             raise StopError(
-                f"a topic does not exist at {self._bootstrap}: {', '.join(missing)}. Create it: "
-                "neardup topics create"
+                f"a topic does not exist at {self._bootstrap}: {', '.join(missing)}. Is the name "
+                "right (--topic-documents and others)? With the same options, neardup topics "
+                "create makes it"
             )
         return found
 

@@ -197,9 +197,7 @@ def read_warc(
                 yield Damage(file, offset, reason, ends_file=True)
                 return
         except BaseException as error:  # a panic of the parser (Rust) is no Exception
-            reason = str(error) or type(error).__name__
-            if last is not None:
-                reason = f"{reason} behind this record"
+            reason = _why(error, None if last is not None else segment.offset_of(start))
         else:
             return
         failed = start if last is None else last
@@ -213,6 +211,16 @@ def read_warc(
         else:
             budget.take_damaged()
         is_damaged = True
+
+
+def _why(error: BaseException, first: int | None) -> str:
+    """Return what is wrong: behind a record that was begun, or at the `first` one's offset."""
+    reason = str(error) or type(error).__name__
+    if first is None:
+        return f"{reason} behind this record"
+    if first:
+        return reason
+    return f"{reason}: the file begins with no record of WARC. If it is none, its name is wrong"
 
 
 def _check_whole(record: Any) -> None:
