@@ -273,6 +273,14 @@ def test_workers_are_scaled_by_the_lag_of_their_group() -> None:
     assert scaled["maxReplicaCount"] == int(CONFIG["NEARDUP_PARTITIONS"])
 
 
+def test_one_service_builds_the_image_and_the_others_wait_for_it() -> None:
+    """Docker builds services side by side: a second build of the name would find that it exists."""
+    others = [one for one in SERVICES.values() if one["image"] == "neardup" and "build" not in one]
+    assert [name for name, one in SERVICES.items() if "build" in one] == ["topics"]
+    assert len(others) == 3
+    assert all(one["pull_policy"] == "never" and "topics" in one["depends_on"] for one in others)
+
+
 def _environments() -> Iterator[dict[str, str]]:
     """Yield what each deployment gives its workers."""
     for service in SERVICES.values():
