@@ -340,5 +340,7 @@ def test_the_printed_settings_are_those_of_the_plan(
 def test_no_default_is_shown_as_a_bare_zero() -> None:
     """Zero says nothing: it is "off", "no limit", or what it stands for."""
     shown = {name: default_of(field) for name, field in Settings.model_fields.items()}
-    assert [name for name, default in shown.items() if default == "0"] == []
+    assert [name for name, default in shown.items() if default == "0"] == [], (
+        "say what 0 stands for: default_text"
+    )
     assert (shown["metrics_port"], shown["documents_max"]) == ("off", "no limit")
