@@ -507,7 +507,7 @@ def limits() -> Lines:
     }
     text = (
         f"- Every worker holds all originals, in {count(with_disk)} bytes of memory each, or "
-        f"{count(without)} without a `state_dir` "
+        f"{count(without)} without a `state_dir` on disk "
         "([Sizing](deploy/sizing.md#memory-and-disk)), and judges every document. So 64 two-core "
         f"workers reach at most {count(rates[10**6][64])} per second with 1 M originals, "
         f"{count(rates[10**7][64])} with 10 M (calculated: `make bench-scale`), more with a larger "
