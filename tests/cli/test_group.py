@@ -35,7 +35,7 @@ from tests.conftest import Kafka, deployed, deployment, eventually, free_ports, 
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import options
-from worker.cli.group import _print, _stop_on_signals, conclusion
+from worker.cli.group import _print, _stop_on_signals, conclusion, with_bodies_told
 from worker.cli.top import frame
 from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -141,6 +141,18 @@ def test_that_nothing_was_fed_is_said(
     Admin(commands_settings, 30).create(commands_settings.topic_documents, 2, 1, {})
     (tmp_path / "empty.jsonl").touch()
     assert "nothing was fed" in refused("feed", tmp_path / "empty.jsonl", *quiet)
+
+
+def test_documents_without_a_body_are_told_when_they_are_fed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are sent, since each has its dead letter; another name for the text is said once."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"content": "a text"}\n{"text": "a text"}\n{"text": ""}\n{"content": "b"}\n')
+    assert len(list(with_bodies_told(CrawlFiles([path])))) == 4
+    said = " ".join(capsys.readouterr().err.split())
+    assert "warning: 2 documents without text, html, body_base64 become dead letters" in said
+    assert "a.jsonl, line 1. --text-column names" in said
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -11,7 +11,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +29,7 @@ from worker.settings import SETTINGS, TOPICS, Settings
 if TYPE_CHECKING:
     from worker.shell.admin.audit import Report
     from worker.shell.admin.rebuild import RebuildPlan
+    from worker.shell.files.archives import Record
     from worker.shell.kafka.admin import Problem
     from worker.shell.ports import Outgoing
 
@@ -192,7 +193,8 @@ def feed(
     # No other run has fed documents with its names.
     crawl.begin(Inputs(secrets.randbits(62), number=0, offset=0))
     started = time.monotonic()
-    outcome = feed_documents(settings, shared.tracked(crawl, "feeding", quiet=quiet), rate)
+    records = with_bodies_told(shared.tracked(crawl, "feeding", quiet=quiet))
+    outcome = feed_documents(settings, records, rate)
     seconds = max(time.monotonic() - started, 1e-9)
     if as_json:
         told = crawl.tally.counts() | {"delivered": outcome.delivered, "failed": outcome.failures}
@@ -209,6 +211,29 @@ def feed(
         raise StopError(
             "nothing was fed: these files have no document that can be read. Name others, or check "
             "their format"
+        )
+
+
+def with_bodies_told(records: Iterable[Record]) -> Iterator[Record]:
+    """
+    Yield records, and say at the end how many have no body: no worker can judge one.
+
+    A value that never says a body's name has none. Pages of archives are not looked at.
+    """
+    from schemas.document import BODIES  # noqa: PLC0415
+
+    names = [f'"{name}"'.encode() for name in BODIES]
+    without, first = 0, ""
+    for record in records:
+        content = record.content
+        if isinstance(content, bytes) and not any(name in content for name in names):
+            without += 1
+            first = first or record.place
+        yield record
+    if without:
+        shared.notice(
+            f"warning: {without:,} documents without {', '.join(BODIES)} become dead letters; the "
+            f"first: {first}. --text-column names the field that has the text"
         )
 
 
