@@ -20,6 +20,7 @@ from tests.cli.program import defined, lines, refused, run
 from tests.conftest import REPOSITORY
 from tests.faults import cluster
 from tests.report.made import copy, dead, former, verdict
+from worker.cli import answers as answer_lines
 from worker.cli.shared import TableColumn, TableColumns
 from worker.core.document import ApartReason, Changed, KeptApart, Outcome, Verdict
 from worker.core.fingerprint import Fingerprinter
@@ -253,6 +254,13 @@ def test_where_there_is_no_verdict_at_all_that_is_said(
     (tmp_path / "folder").mkdir()
     for verdicts in (tmp_path / "empty.jsonl", tmp_path / "folder"):
         assert f"{verdicts} has no verdict yet" in refused(*command, verdicts)
+
+
+def test_a_topic_without_a_verdict_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker runs, or the file of verdicts was forgotten."""
+    monkeypatch.setattr(answer_lines, "_answers_from", lambda *_, **__: iter(()))
+    with pytest.raises(StopError, match=r"topic verdicts has no .*top --once.* name the file"):
+        next(answer_lines.read_answers(None, Settings(), quiet=True))
 
 
 def test_unfinished_outputs_in_a_folder_are_no_verdicts(judged: list[str], tmp_path: Path) -> None:

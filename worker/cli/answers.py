@@ -38,8 +38,13 @@ def read_answers(
     """
     answers = _answers_from(verdicts, settings, tell_nobody if quiet else tell, quiet=quiet)
     first = next(answers, None)
+    if first is None and verdicts is not None:
+        raise StopError(f"{shown_input(verdicts)} has no verdict yet")
     if first is None:
-        raise StopError(f"{shown_input(verdicts or settings.topic_verdicts)} has no verdict yet")
+        raise StopError(
+            f"topic {settings.topic_verdicts} has no verdict yet: `neardup top --once` shows "
+            "whether workers run. For verdicts in a file, name the file"
+        )
     yield first
     yield from answers
 

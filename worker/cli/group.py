@@ -232,8 +232,8 @@ def with_bodies_told(records: Iterable[Record]) -> Iterator[Record]:
         yield record
     if without:
         shared.notice(
-            f"warning: {without:,} documents without {', '.join(BODIES)} become dead letters; the "
-            f"first: {first}. --text-column names the field that has the text"
+            f"warning: without {', '.join(BODIES)}, so that they become dead letters: {without:,}, "
+            f"first {first}. --text-column names the field that has the text"
         )
 
 
