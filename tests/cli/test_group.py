@@ -151,7 +151,7 @@ def test_documents_without_a_body_are_told_when_they_are_fed(
     path.write_text('{"content": "a text"}\n{"text": "a text"}\n{"text": ""}\n{"content": "b"}\n')
     assert len(list(with_bodies_told(CrawlFiles([path])))) == 4
     said = " ".join(capsys.readouterr().err.split())
-    assert "without text, html, body_base64, so that they become dead letters: 2, first" in said
+    assert "without text, html or body_base64, so that they become dead letters: 2, first" in said
     assert "a.jsonl, line 1. --text-column names" in said
 
 

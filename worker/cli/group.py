@@ -220,20 +220,18 @@ def with_bodies_told(records: Iterable[Record]) -> Iterator[Record]:
 
     A value that never says a body's name has none. Pages of archives are not looked at.
     """
-    from schemas.document import BODIES  # noqa: PLC0415
+    from worker.shell.files.archives.column_names import names_a_body  # noqa: PLC0415
 
-    names = [f'"{name}"'.encode() for name in BODIES]
     without, first = 0, ""
     for record in records:
-        content = record.content
-        if isinstance(content, bytes) and not any(name in content for name in names):
+        if isinstance(record.content, bytes) and not names_a_body(record.content):
             without += 1
             first = first or record.place
         yield record
     if without:
         shared.notice(
-            f"warning: without {', '.join(BODIES)}, so that they become dead letters: {without:,}, "
-            f"first {first}. --text-column names the field that has the text"
+            f"warning: without text, html or body_base64, so that they become dead letters: "
+            f"{without:,}, first {first}. --text-column names the field that has the text"
         )
 
 

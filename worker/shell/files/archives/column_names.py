@@ -13,6 +13,7 @@ from worker.shell.files.archives.columns import FIELDS
 
 OPTION = "--{}-column".format  # of commands
 NAMES_MAX = 10  # names of columns that an error lists
+_BODY_NAMES = tuple(f'"{name}"'.encode() for name in BODIES)
 NAME_CHARACTERS_MAX = 40  # of each: without a head, the first row would be quoted
 
 
@@ -65,6 +66,16 @@ class ColumnNames(NamedTuple):
         if self.text is not None:
             fields = {name: value for name, value in fields.items() if name not in BODIES}
         return fields | {field: row.get(column) for field, column in named.items()}
+
+
+def names_a_body(message: bytes) -> bool:
+    """
+    Return whether the name of a body stands anywhere in the JSON of a message.
+
+    >>> names_a_body(b'{"html": ""}'), names_a_body(b'{"content": "a text"}')
+    (True, False)
+    """
+    return any(name in message for name in _BODY_NAMES)
 
 
 class SeenColumns:
