@@ -11,15 +11,17 @@ from typing import Any, cast
 import pytest
 
 from worker.errors import RetryError, StopError
+from worker.log.record import Row, RowKind, Rows, Section, Source, encode
 from worker.settings import Settings
 from worker.shell.admin import rebuild
 from worker.shell.admin.rebuild import RebuildPlan, _check_answers, _Watch
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.offsets import CommitMetadata
-from worker.shell.ports import CommittedOffset
+from worker.shell.ports import CommittedOffset, LogEntry
 
 LOG = "0d9f"
+FULL, DEAD = RowKind.FULL, RowKind.DEAD
 
 
 def ours(offset: int, log_id: str = LOG) -> CommittedOffset:
@@ -92,29 +94,48 @@ def test_offsets_of_another_log_or_of_nobody_are_no_answers(commit: CommittedOff
     assert not watch.look() and watch.answered == 0
 
 
+def _log(settings: Settings, *kinds: RowKind) -> list[LogEntry]:
+    """Return a log whose rows are of these kinds, from offset 5 of partition 0 on."""
+    rows = [Row(offset, kind, f"d{offset}", "", 0) for offset, kind in enumerate(kinds, 5)]
+    section = Section(Source(b"t" * 16, 0), 5, 5 + len(rows), 5, Rows.of(rows))
+    author = settings.rules.author("w")
+    values = [settings.rules.declaration("w", 4), *encode(author, [section], 10_000)]
+    return [LogEntry(offset, 0, value) for offset, value in enumerate(values)]
+
+
 @pytest.mark.parametrize(
-    ("committed", "ends", "refusal"),
+    ("committed", "ends", "kinds", "refusal"),
     [
-        ({0: 7}, (0, 0), "has answered 2 offsets, but .* are empty"),
-        ({0: 7}, (3, 0), None),
-        ({0: 7}, (0, 1), "verdicts is empty, and .* has at most 1: verdicts were"),
-        ({0: 7}, (0, 2), None),
-        ({0: 5}, (0, 0), None),
-        ({1: 4}, (0, 0), "has answered 4 offsets"),
+        ({0: 7}, (0, 0), (DEAD, DEAD), "has answered 2 offsets, but .* are empty"),
+        ({0: 7}, (3, 0), (FULL, FULL), None),
+        ({0: 7}, (0, 1), (DEAD, FULL), "verdicts is empty, and .* has at most 1: verdicts were"),
+        ({0: 7}, (0, 2), (DEAD, DEAD), None),
+        ({0: 7}, (0, 1), (DEAD,), None),
+        ({0: 7}, (0, 1), (DEAD, DEAD, FULL), None),
+        ({0: 5}, (0, 0), (), None),
+        ({1: 4}, (0, 0), (), "has answered 4 offsets"),
     ],
     ids=[
         "both topics are gone",
         "verdicts are there",
         "verdicts are gone, an old dead letter is there",
         "each answer is a dead letter",
+        "each answer is a dead letter, and a transaction's marker gets none",
+        "what would get a verdict is not answered yet",
         "retention has deleted the documents before",
         "retention has emptied another partition",
     ],
 )
 def test_answers_that_are_gone_are_not_said_to_be_there(
-    committed: dict[int, int], ends: tuple[int, int], refusal: str | None
+    committed: dict[int, int],
+    ends: tuple[int, int],
+    kinds: tuple[RowKind, ...],
+    refusal: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Their topics were deleted and created again; the log and the offsets have stayed."""
+    log = _log(Settings(), *kinds)
+    monkeypatch.setattr(rebuild, "log_entries", lambda *_: (entry for entry in log))
     names = Settings().topic_verdicts, Settings().topic_dead_letter
     made: Any = SimpleNamespace(
         existing=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)),

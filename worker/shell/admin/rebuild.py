@@ -20,7 +20,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from worker.errors import DefinitionError, NeardupError, StopError
+from worker.log.record import LogRecord, RowKind
 from worker.log.rules import Acceptance, Definition
 from worker.settings import Settings, toml_lines
 from worker.shell.checkpoint import first_definition
@@ -200,7 +203,8 @@ def rebuild(
 def _check_answers(plan: RebuildPlan, admin: Admin, committed: Mapping[int, int]) -> None:
     """
     Check that an earlier rebuild has left verdicts, if the group has answered documents. Every one
-    may have been a dead letter: then there are as many.
+    may have been a dead letter. Then there are as many, or fewer, as markers of transactions and
+    aborted messages get none; only the log says which.
 
     Raises:
         StopError: their topic is empty: it was deleted, and created again. The log and the offsets
@@ -214,7 +218,7 @@ def _check_answers(plan: RebuildPlan, admin: Admin, committed: Mapping[int, int]
     topics = admin.existing(names)
     ends = admin.ends({name: topic.partitions for name, topic in topics.items()})
     verdicts, dead = (sum(ends[place][1] for place in ends if place[0] == name) for name in names)
-    if verdicts or dead >= answered:
+    if verdicts or dead >= answered or (dead and not _has_judged(new, committed)):
         return
     gone = f"{' and '.join(names)} are empty: they were deleted"
     if dead:
@@ -223,6 +227,21 @@ def _check_answers(plan: RebuildPlan, admin: Admin, committed: Mapping[int, int]
         f"group {new.group} has answered {answered:,} offsets, but {gone} since. Delete "
         f"{new.topic_fingerprints}, too, and name another --group to judge all documents again"
     )
+
+
+def _has_judged(settings: Settings, committed: Mapping[int, int]) -> bool:
+    """Return whether the log has a row of an answered offset that got a verdict."""
+    acceptance = Acceptance(first_definition(settings.rules, settings.base_snapshot))
+    with closing(log_entries(settings, 0)) as entries:
+        for entry in entries:
+            record = acceptance.accept(entry.value, entry.offset)
+            if not isinstance(record, LogRecord):
+                continue
+            for source, *_, rows in record.sections:
+                is_answered = rows.offsets < committed.get(source.partition, 0)
+                if np.any(is_answered & (rows.kinds != RowKind.DEAD)):
+                    return True
+    return False
 
 
 @dataclass(eq=False)
@@ -251,22 +270,21 @@ class _Watch:
         Ask for the group's offsets once; return whether everything is answered.
 
         Raises:
-            StopError: the first offsets that are known do not pass the check.
+            StopError: the first offsets that are known do not pass the check, or a later look would
+                get no answer either.
         """
         try:
             committed = trusted(self.offsets.get(), self.log_id)
-        except NeardupError as error:  # the group's coordinator moves, or there is none yet
+            if self.answered < 0:
+                self.check(committed)
+        except StopError:
+            raise
+        except NeardupError as error:
+            # The group's coordinator moves, there is none yet, or a broker is silent. The next look
+            # asks again, and checks.
             self.trouble = str(error)
             return False
         self.trouble = ""
-        if self.answered < 0:
-            try:
-                self.check(committed)
-            except StopError:
-                raise
-            except NeardupError as error:  # a broker is silent: the next look checks again
-                self.trouble = str(error)
-                return False
         answered = sum(min(committed.get(number, 0), stop) for number, stop in self.stops.items())
         has_moved = answered > self.answered
         if has_moved:
