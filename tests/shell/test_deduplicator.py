@@ -538,7 +538,10 @@ def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
 
 
 def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> None:
-    """A folder of snapshots: the newest is taken, and another run begins behind it."""
+    """
+    A folder of snapshots: the newest is taken, and another run begins behind it. Nothing is saved
+    into that folder, where its runs would be forgotten.
+    """
     (tmp_path / "in.jsonl").write_text(lines(page(1, text=ARTICLE), page(2, text=OTHER)))
     run("dedup", tmp_path / "in.jsonl", "--output", tmp_path / "out", "--state", tmp_path / "state")
     found = Deduplicator.load(tmp_path / "state", threads=1)
@@ -547,6 +550,9 @@ def test_the_state_of_a_run_over_files_can_be_gone_on_from(tmp_path: Path) -> No
     assert verdict.duplicate_of
     assert verdict.doc_id.startswith("2.0.0-")
     assert verdict.duplicate_of.original.url == "https://example.org/1"
+    for name in ("more.ndsnap", f"snapshot-{9:020}.ndsnap"):
+        with pytest.raises(StopError, match=r"state is the state of .* name a file in another"):
+            found.save(tmp_path / "state" / name)
     found.save(tmp_path / "more.ndsnap")
     folder = tmp_path / "other"
     folder.mkdir()

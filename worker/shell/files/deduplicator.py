@@ -1,6 +1,5 @@
 """
-Deduplication for programs: documents in, verdicts out, in one process, without Kafka and without
-files.
+Deduplication for programs: documents in, verdicts out, in one process, without Kafka or files.
 
 It is the engine of `neardup dedup`, and its verdicts are those of a group that read the same
 documents in this order.
@@ -56,6 +55,7 @@ from worker.shell.files.outputs import written
 from worker.shell.files.places import check_name
 from worker.shell.files.repeats import FrameRepeats
 from worker.shell.files.row_fields import RowFields
+from worker.shell.files.state import check_no_state
 from worker.shell.messages import strings
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.runtime import kernels
@@ -68,7 +68,6 @@ def _check_choice(name: str, given: object, choices: Any) -> None:
 
 _Given = ParamSpec("_Given")
 _Returned = TypeVar("_Returned")
-
 
 # In the header of a snapshot: pairs of its doc_id and that of its original, in order.
 _DUPLICATES = "duplicates"
@@ -716,16 +715,17 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         Write all that is known to a file, whole or not at all: a snapshot as workers write them.
 
         Raises:
-            StopError: it cannot be written.
+            StopError: it cannot be written, or stands in a state of runs, which do not know it.
             TypeError: the path is neither a str nor a Path.
 
         Cost: that of a worker's snapshot, and two doc_ids per duplicate.
         """
         self._at_rest()
-        snapshot = capture(
-            self._engine.replica, LOG, {_DUPLICATES: list(self._original_of.items())}
-        )
-        with written(Path(path).absolute()) as stream:  # a program names a file "-"
+        duplicates = list(self._original_of.items())
+        snapshot = capture(self._engine.replica, LOG, {_DUPLICATES: duplicates})
+        path = Path(path).absolute()  # a program names a file "-"
+        check_no_state(path.parent)
+        with written(path) as stream:
             for part in snapshot.parts():
                 stream.write(part)
 

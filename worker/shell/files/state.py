@@ -416,6 +416,18 @@ def runs_of(snapshot: Path | None) -> list[FinishedRun]:
         ) from error
 
 
+def check_no_state(folder: Path) -> None:
+    """
+    Raise StopError if a folder is a state of runs. A later run would not read a snapshot of another
+    name there, or by one that names no runs, forget them all.
+    """
+    if runs_of(newest(folder)):
+        raise StopError(
+            f"{folder} is the state of `neardup dedup` or `neardup archive`, which would pass over "
+            "this snapshot, or forget their earlier runs: name a file in another folder"
+        )
+
+
 def runs_in(header: Mapping[str, Any]) -> list[FinishedRun]:
     """Return the runs that `header_with` has put into a header, or none."""
     return [_run_of(fields) for fields in header.get(_RUNS, ())]
