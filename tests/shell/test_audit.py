@@ -217,6 +217,17 @@ def test_an_answer_that_differs_from_the_replay_is_wrong(
         assert _report(world, [*world.messages[:at], again, *world.messages[at + 1 :]]).clean
 
 
+def test_a_verdict_on_a_document_of_another_topic_is_said_to_be_another_groups(
+    world: World,
+) -> None:
+    """Two groups that publish into one topic: each would find the other's verdicts wrong."""
+    verdict = next(one for one in world.messages if not one.is_dead_letter)
+    fields = orjson.loads(verdict.value or b"")
+    others = {**fields, "source": {**fields["source"], "topic": "documents-2", "offset": 9_999}}
+    report = _report(world, [*world.messages, verdict._replace(value=orjson.dumps(others))])
+    assert "another topic than documents: if another group" in report.findings[0].text
+
+
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b"\xff", None])
 def test_what_is_no_verdict_at_all_is_wrong(world: World, value: bytes | None) -> None:
     """

@@ -72,11 +72,14 @@ class ConnectionSettings(BaseModel):
     )
     topic_verdicts: str = _topic(
         "verdicts",
-        "Topic of the verdicts.",
+        "Topic of the verdicts. Each group has its own: `verify` calls those of another one wrong.",
     )
     topic_dead_letter: str = _topic(
         "documents.dead-letter",
-        "Topic of dead letters: the documents that could not be judged, and why.",
+        (
+            "Topic of dead letters: the documents that could not be judged, and why. Each group "
+            "has its own, too."
+        ),
     )
     topic_new: str | None = _topic(
         None,

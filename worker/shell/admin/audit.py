@@ -359,6 +359,11 @@ class _History:
         self._count_answer(source or Source(self.topic_id, partition), offset)
         if source is None:
             reason = "not what the log says" if is_logged else "the log has no such offset"
+            if fields["source"].get("topic") != self.topic:
+                reason = (
+                    f"the verdict on a document of another topic than {self.topic}: if another "
+                    "group wrote it, give that one a --topic-verdicts of its own"
+                )
             self._find(Defect.WRONG, partition, offset, f"{reason}: {_shown(published.value)}")
         return None
 
