@@ -57,7 +57,7 @@ def ended(run: RunIdentity) -> Ended:
                 list(engine.answers([(None, json.dumps({"text": f"{ARTICLE} {run}"}).encode())]))
                 for output in run.outputs:
                     if output[0] not in "-/":
-                        Path(output).write_text("documents")
+                        Path(output).write_text(f"of {[file.name for file in run.inputs]}")
                 inputs, references = (
                     [output_digest(file.name) for file in files]
                     for files in (run.inputs, run.references)
@@ -213,6 +213,15 @@ def test_documents_that_are_all_known_replace_no_output_of_any_run() -> None:
     Path("wednesday.jsonl").write_text(lines({"doc_id": "c", "text": "Something else."}))
     more = tuesday._replace(inputs=files_named(["monday.jsonl", "wednesday.jsonl"]))
     assert len(ended(more).told) == 1
+
+
+def test_an_output_that_was_moved_is_not_replaced_by_one_of_copies(folder: Path) -> None:
+    """The folder of a project has another name now, and the same command runs there again."""
+    ended(MONDAY)
+    Path("kept.jsonl").rename("moved.jsonl")
+    with pytest.raises(StopError, match=r"/moved\.jsonl has what an earlier run .* outputs differ"):
+        ended(MONDAY._replace(outputs=["moved.jsonl"]))
+    assert "monday" in Path("moved.jsonl").read_text()
 
 
 def test_a_file_that_has_grown_is_known_up_to_where_it_was_read() -> None:

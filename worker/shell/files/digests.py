@@ -101,9 +101,13 @@ def prefix_digests(name: str, sizes: Iterable[int]) -> dict[int, str]:
 
 
 def output_digest(name: str) -> FileDigest:
-    """Return the digest of an output as it is now; nothing is known of a pipe, a URL or no file."""
+    """
+    Return the digest of an output as it is now. Nothing is known of a pipe, a URL, no file, or one
+    that may not be read.
+    """
     path = path_of(name)
-    if descriptor_of(name) is not None or path is None or not path.is_file():
+    is_file = descriptor_of(name) is None and path is not None and path.is_file()
+    if path is None or not is_file or not os.access(path, os.R_OK):
         return FileDigest(place_name(name), -1, "")
     with path.open("rb") as stream:
         return DigestedInput(stream, name).finish()

@@ -39,6 +39,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -225,14 +226,14 @@ class RunState:
                 )
                 return None
         known: list[str] = []
+        readers: list[tuple[str, FinishedRun]] = []  # earlier runs, and what they have read of ours
         for name, content in inputs:
             runs = [
                 earlier
                 for part in content.digests.items()
                 for earlier in self._known_to.get(part, ())
             ]
-            for earlier in runs:
-                _check_outputs(here, shown_name(name), earlier)
+            readers += [(shown_name(name), earlier) for earlier in runs]
             if runs:
                 known.append(name)
         if known:
@@ -240,8 +241,10 @@ class RunState:
                 content.size == 0 or content.mark in self._known_to for _, content in inputs
             ]
             if here.options.get("keep") and all(is_known):  # nothing would be kept
-                for earlier in self.runs:
-                    _check_outputs(here, listed(known), earlier)
+                readers += [(listed(known), earlier) for earlier in self.runs]
+            there = [output_digest(name) for name in run.outputs]
+            for name, earlier in readers:
+                _check_outputs(here, there, name, earlier)
             self._tell_known([one for one in inputs if one[0] in known], tell)
         return None
 
@@ -471,18 +474,24 @@ def _is_intact(output: FileDigest) -> bool:
     return output.size >= 0 and output_digest(output.name) == output
 
 
-def _check_outputs(run: RunIdentity, name: str, earlier: FinishedRun) -> None:
+def _check_outputs(
+    run: RunIdentity, there: Sequence[FileDigest], name: str, earlier: FinishedRun
+) -> None:
     """
-    Raise StopError if a run would replace an output of an earlier one. The state has the documents
-    of its input `name`.
+    Raise StopError if a run would replace an output of an earlier one, wherever it has been moved.
+    The state has the documents of the run's input `name`.
+
+    Args:
+        there: what is in the places of its outputs.
     """
-    for output in earlier.outputs:
-        path = path_of(output.name)
-        is_wanted = output.name in run.outputs
-        if is_wanted and output.size >= 0 and path is not None and path.exists():
+    for output, (place, size, digest) in product(earlier.outputs, there):
+        is_same_place = place == output.name and output.size >= 0
+        path = path_of(place)
+        is_same = size > 0 and (size, digest) == (output.size, output.digest)
+        if is_same or (is_same_place and path is not None and path.exists()):
             differing = "; ".join(differences(earlier.identity, run))
             raise StopError(
-                f"{shown_name(output.name)} has what an earlier run ({earlier.at}) wrote: "
+                f"{shown_name(place)} has what an earlier run ({earlier.at}) wrote: "
                 f"{differing}. The state has the documents of {name}, so they would count as "
                 "copies, and the file would be replaced by one without them: name another "
                 "--output, or another --state to judge from the beginning"
