@@ -28,9 +28,13 @@ from worker.shell.pipeline.service import Incarnation, Periodic
 
 
 def problems(
-    replicas: int, settings: Settings | None = None, records: int = 0, **config: str
+    replicas: int,
+    settings: Settings | None = None,
+    records: int = 0,
+    verdicts: int = 0,
+    **config: str,
 ) -> list[Problem]:
-    """What is said of four topics with these settings, and so many records in the log."""
+    """What is said of four topics with these settings, and so many records and verdicts."""
     settings = settings or Settings()
     partitions = int(config.pop("partitions", "1"))
     changes = {name.replace("_", "."): value for name, value in config.items()}
@@ -38,9 +42,21 @@ def problems(
         spec.name: Topic(spec.name, bytes(16), partitions, replicas, spec.config | changes)
         for spec in topic_specs(settings)
     }
-    ends = {(settings.topic_fingerprints, 0): (0, records)}
-    admin = SimpleNamespace(describe=lambda _names: found, ends=lambda _topics: ends)
+    written = {settings.topic_fingerprints: records, settings.topic_verdicts: verdicts}
+    admin = SimpleNamespace(
+        describe=lambda _names: found,
+        has_messages=lambda topic: written.get(topic.name, 0) > 0,
+    )
     return check_topics(cast(Admin, admin), settings)
+
+
+def test_verdicts_that_are_there_before_the_log_are_another_groups() -> None:
+    """Its readers would get two for each document. A log with records has verdicts of its own."""
+    [problem] = problems(1, verdicts=3)
+    assert problem.topic == "verdicts" and not problem.fatal
+    assert "has messages, and the log fingerprints is empty" in problem.text
+    assert "--topic-verdicts" in problem.remedy
+    assert problems(1, verdicts=3, records=1) == []
 
 
 def test_another_number_of_partitions_is_told_with_what_can_be_done() -> None:

@@ -263,6 +263,10 @@ class Admin:
         )
         return {place: (start, stops[place]) for place, start in starts.items()}
 
+    def has_messages(self, topic: Topic) -> bool:
+        """Return whether anything was ever written to a topic, whatever is left of it."""
+        return any(stop for _, stop in self.ends({topic.name: topic.partitions}).values())
+
     def readable(
         self, topic: str, partitions: int
     ) -> tuple[dict[tuple[str, int], tuple[int, int]], dict[int, int]]:
@@ -681,7 +685,28 @@ def check_topics(admin: Admin, settings: Settings) -> list[Problem]:
     if log is not None and log.partitions != 1:
         problems.append(_log_of_many(admin, log))
     written_to = found.keys() - {settings.topic_documents}
-    return [*problems, *_diskless(found[name] for name in sorted(written_to))]
+    problems += _diskless(found[name] for name in sorted(written_to))
+    return [*problems, *_of_another_log(admin, settings, found)]
+
+
+def _of_another_log(
+    admin: Admin, settings: Settings, found: Mapping[str, Topic]
+) -> Iterator[Problem]:
+    """Yield the topics of answers that have some although the log is empty."""
+    log = found.get(settings.topic_fingerprints)
+    if log is None or admin.has_messages(log):
+        return
+    names = (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new)
+    for name in filter(None, names):
+        if name in found and admin.has_messages(found[name]):
+            yield Problem(
+                name,
+                f"has messages, and the log {log.name} is empty: workers of another log wrote "
+                "them, and readers would get two answers to one document",
+                "Unless the group that wrote them has ended, name topics of answers for this group "
+                "alone (--topic-verdicts, --topic-dead-letter, --topic-new)",
+                fatal=False,
+            )
 
 
 def _diskless(topics: Iterable[Topic]) -> Iterator[Problem]:
@@ -706,9 +731,8 @@ def _log_of_many(admin: Admin, log: Topic) -> Problem:
     Workers append to partition 0 and read nothing else, so later partitions change no verdict. But
     partition 0 is the state of the group, so only an empty log may be made again.
     """
-    ends = admin.ends({log.name: log.partitions})
     text = f"has {log.partitions} partitions, but only one gives all fingerprints one order"
-    if any(end > 0 for _, end in ends.values()):
+    if admin.has_messages(log):
         text = f"{text}: workers use partition 0, and ignore what is written to the others"
         remedy = (
             "Leave it as it is: partition 0 has the state of the group, "
