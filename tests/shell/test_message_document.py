@@ -80,6 +80,12 @@ BAD: list[tuple[str, str, bytes, str]] = [
         b'{"content": "a", "id": 7}',
         "got none, but 'content', 'id': rename the field that has the body",
     ),
+    (
+        "verdict",
+        "no-body",
+        b'{"verdict": "duplicate", "duplicate_of": {"url": "u"}, "decided_at": "2026-01-01"}',
+        "got none: this is a verdict of neardup",
+    ),
     ("empty object", "no-body", b"{}", "got none"),
     ("fraction for doc_id", "invalid-field", _with_text(doc_id=7.5), "or a whole number"),
     ("huge doc_id", "invalid-field", _with_text(doc_id=10**20), "of 64 bits, got 1e+20"),

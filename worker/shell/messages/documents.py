@@ -205,6 +205,9 @@ def no_body(fields: Mapping[Any, Any]) -> DocumentError:
     said = f"needs exactly one of {', '.join(BODIES)}, got none"
     known = DocumentMessage.model_fields
     others = [name for name in fields if name not in known]
+    if {"verdict", "decided_at"} <= fields.keys():
+        remedy = "name the documents that were judged, or another topic of documents"
+        return DocumentError("no-body", f"{said}: this is a verdict of neardup: {remedy}")
     for name in others:
         value = fields[name]
         inner = value[0] if type(value) is list and value else value
