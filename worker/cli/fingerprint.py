@@ -55,7 +55,8 @@ def fingerprint(
                 stream.write(_line(row, written))
             else:
                 without[RowKind(row.kind).name.lower()] += 1
-                shared.notice(f"no fingerprint: {record.place}: {row.doc_id}: {row.note}")
+                told = ": ".join(filter(None, (str(record.place), row.doc_id, row.note)))
+                shared.notice(f"no fingerprint: {told}")
         counts = "".join(f", {count:,} {name}" for name, count in sorted(without.items()))
         if crawl.tally.documents == without.total():
             raise StopError(f"nothing could be fingerprinted: {crawl.tally.told()}{counts}")
