@@ -288,6 +288,20 @@ def test_an_option_that_has_moved_into_the_definition_says_so(option: str) -> No
     assert "--definition FILE, NEARDUP_DEFINITION=FILE" in said
 
 
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [(["x.jsonl", "--state", ""], "--state"), (["x.jsonl", "--state="], "--state"), ([""], "")],
+)
+def test_an_empty_argument_is_no_name_of_the_folder_that_we_are_in(
+    arguments: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable of a script is not set. The folder would be read, or filled with a state."""
+    monkeypatch.chdir(tmp_path)
+    said = misused("dedup", *arguments)
+    assert f"{name}: must not be empty: is a variable of the shell not set?" in said
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_brackets_are_shown_as_they_are() -> None:
     """Defaults and shapes stand in brackets, which a markup would take for its own."""
     assert "[doc_id or fingerprint, bits that differ]" in " ".join(shown("nearest"))

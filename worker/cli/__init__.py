@@ -23,6 +23,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -252,6 +253,7 @@ class LazyCommands(CommandGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return name, command and remaining arguments of a call; the command is imported."""
+        _refuse_empty(args)
         name, listed, rest = super().resolve_command(ctx, args)
         if name is None or listed is None:
             return name, listed, rest
@@ -259,6 +261,16 @@ class LazyCommands(CommandGroup):
         _name_type(command.get_help_option(ctx))
         _refuse_keys(command, rest)
         return name, command, rest
+
+
+def _refuse_empty(arguments: list[str]) -> None:
+    """Raise BadParameter for an empty argument: as a path, it would be the folder we are in."""
+    for before, argument in pairwise(["", *arguments]):
+        option, has_value, value = argument.partition("=")
+        if not argument or (option.startswith("--") and has_value and not value):
+            name = option or (before if len(before) > 2 and before.startswith("--") else None)
+            text = "must not be empty: is a variable of the shell not set?"
+            raise typer.BadParameter(text, param_hint=name)
 
 
 def _refuse_keys(command: Any, arguments: list[str]) -> None:
