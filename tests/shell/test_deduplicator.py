@@ -607,7 +607,7 @@ def test_a_snapshot_that_cannot_be_used_says_why(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(StopError, match=r"one\.ndsnap: the snapshot is damaged"):
         Deduplicator.load(path)
-    for name in ("x" * 5_000, "a\0b", "\ud800"):
+    for name in ("x" * 5_000, "a\0b", "\ud800", ""):
         for call in (Deduplicator.load, found.save, lambda name: neardup.CrawlFiles([name])):
             with pytest.raises(StopError):
                 call(name)

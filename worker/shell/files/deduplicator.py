@@ -780,8 +780,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         Cost: that of a worker's start.
         """
-        path = Path(path)
         check_name(path)
+        path = Path(path)
         try:
             if path.is_dir():
                 path = newest_named_anyhow(path)

@@ -319,9 +319,12 @@ def _last_of_chain(url: str | Path) -> str:
 
 
 def check_name(name: str | Path) -> None:
-    """Raise a StopError for a name that no file can have: with a null or a lone surrogate in it."""
+    """
+    Raise a StopError for a name that no file can have: an empty one, which `Path` takes for the
+    folder that we are in, or one with a null or a lone surrogate in it.
+    """
     try:
-        is_possible = b"\0" not in os.fsencode(name)
+        is_possible = str(name) != "" and b"\0" not in os.fsencode(name)
     except UnicodeEncodeError:
         is_possible = False
     if not is_possible:
