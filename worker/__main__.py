@@ -96,6 +96,9 @@ def _main() -> None:
         if is_of_a_full_disk(error) or error.errno in {errno.EFBIG, errno.EBADF}:
             _end(f"cannot write: {error.strerror}")
             sys.stdout = None  # its buffer cannot be written at the end either
+        elif isinstance(error, PermissionError) and error.filename:
+            # Asking whether a file is there is an error, too, where its folder may not be entered.
+            _end(f"{error.filename}: {error.strerror}: allow it, or name another place")
         elif not _end("failed", error):
             raise
         sys.exit(1)

@@ -5,6 +5,7 @@ terminal.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import json
@@ -17,7 +18,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import pandas
 import pytest
@@ -241,6 +242,21 @@ def test_an_interrupt_is_no_traceback(
     with pytest.raises(SystemExit) as end:
         main()
     assert (end.value.code, capsys.readouterr().err) == (130, "neardup: interrupted\n")
+
+
+def test_a_place_that_may_not_be_entered_is_named_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another user's folder, or a state that another user wrote with a strict umask."""
+
+    def denied() -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", "theirs/crawl.warc")
+
+    monkeypatch.setattr("worker.cli.app", denied)
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    said = "neardup: theirs/crawl.warc: Permission denied: allow it, or name another place\n"
+    assert capsys.readouterr().err == said
 
 
 ROWS = [
