@@ -193,7 +193,7 @@ def test_what_may_lose_records_is_told_with_its_remedy(
     """
     Of each topic that has it; what the log cannot live with is refused, the rest is a warning.
     """
-    found = problems(replicas, None, 0, **config)
+    found = problems(replicas, None, 0, 0, **config)
     assert len(found) == said and {problem.topic for problem in found if problem.fatal} == fatal
     assert all(text in str(problem) for problem in found)
 

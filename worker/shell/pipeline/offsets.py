@@ -322,7 +322,8 @@ def check_founder(settings: Settings, log_author: str | None) -> None:
         raise StopError(
             f"the log {settings.topic_fingerprints} was begun by group {group}, and this is group "
             f"{settings.group}: each would drop verdicts that the other still needs. Name a log of "
-            f"its own (--topic-fingerprints), or --group {group}"
+            "its own (--topic-fingerprints) and topics of answers (--topic-verdicts, "
+            f"--topic-dead-letter), or --group {group}"
         )
 
 
