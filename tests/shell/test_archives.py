@@ -376,7 +376,7 @@ def test_a_damaged_member_costs_itself(
 def test_a_header_whose_lines_end_with_lf_alone_is_damage(
     tmp_path: Path, pack: Callable[[bytes], bytes], *, is_whole: bool
 ) -> None:
-    """The parser takes all of its lines for one, and the record for one of no known type."""
+    """Its length counts CR LF, or does not: nobody knows."""
     head, end, rest = RECORDS[1].partition(b"\r\n\r\n")
     wrong = (head + end).replace(b"\r\n", b"\n") + rest
     if is_whole:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import pytest
 
 from tests.shell.test_archives import (
     PAGE,
+    RECORDS,
     arc_record,
     damage,
+    entries,
     read,
     record,
     urls,
@@ -40,6 +43,25 @@ def test_a_warc_that_is_cut_within_any_record_says_so(tmp_path: Path) -> None:
         is_end = any(end - 4 <= size <= end for end in ends)  # the line ends may be missing
         assert len(damage(found)) == (not is_end), whole[:size][-30:]
         assert urls(found) == ["0", "1"][: sum(end - 4 <= size for end in (ends[0], ends[2]))]
+
+
+@pytest.mark.parametrize("written", [bytes.lower, bytes.upper])
+def test_names_in_a_header_may_be_written_in_any_case(
+    tmp_path: Path, written: Callable[[bytes], bytes]
+) -> None:
+    """ISO 28500 says so. Pages were left out as records of an unknown type, or ended their file."""
+    names = re.compile(rb"^[\w-]+(?=:)", re.MULTILINE)
+
+    def rewritten(data: bytes) -> bytes:
+        head, end, rest = data.partition(b"\r\n\r\n")
+        return names.sub(lambda name: written(name[0]), head) + end + rest
+
+    data = b"".join(map(rewritten, RECORDS))
+    path = tmp_path / "a.warc"
+    path.write_bytes(data)
+    found = entries(path, whole=True)
+    assert urls(found) == list("012345") and not damage(found)
+    assert b"".join(item.raw for item in found if isinstance(item, Record)) == data
 
 
 @pytest.mark.parametrize("filler", [b"", bytes(300)], ids=["nothing", "NUL"])
@@ -179,9 +201,9 @@ def test_a_page_whose_record_is_too_long_to_be_held_costs_itself(
     """Reading goes on behind it, not within, whether records are to be copied or not."""
     monkeypatch.setattr(inflate_module, "HISTORY_BYTES_MAX", 1 << 20)
     block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n"
-    block += gzip.compress(PAGE) + b"\r\n" + warc_record(9) + bytes(4 << 20)
+    block += gzip.compress(PAGE) + bytes(4 << 20) + b"\r\n" + warc_record(9)
     long = record("response", "http://a.org/1", "application/http", block)
-    data = b"".join([warc_record(0), long, warc_record(2)])
+    data = b"".join([warc_record(0), long, b"rubbish\r\n", warc_record(2)])
     for whole in (False, True):
         segment = Segment(Piece(0, data[:99], is_plain=True), pieces_behind(data, 99))
         found = list(read_warc("a.warc", segment, 1 << 20, Budget(), whole=whole))

@@ -28,7 +28,8 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import zstandard
 from fastwarc.stream_io import BrotliReader
@@ -92,7 +93,8 @@ class BodyTooLargeError(Exception):
     """The body has too many bytes, with or without its encodings."""
 
 
-class Response(NamedTuple):
+@dataclass(frozen=True)
+class Response:
     """
     One response.
 
@@ -104,6 +106,16 @@ class Response(NamedTuple):
     status: int | None
     headers: dict[str, str]
     body: bytes
+
+    @cached_property
+    def chunks(self) -> tuple[list[slice], int]:
+        """
+        Where the chunks of the body are, and where the last one ends: 0 if it was never chunked.
+
+        Raises:
+            ValueError: there are too many.
+        """
+        return _chunks(self.body)
 
 
 def parse_response(block: bytes) -> Response:
@@ -194,7 +206,7 @@ def decoded_body(response: Response, bytes_max: int) -> bytes:
     body = response.body
     transfer = _codings(response, "transfer-encoding")
     if "chunked" in transfer:
-        body = _unchunked(body)
+        body = _unchunked(response)
     encodings = _codings(response, "content-encoding")
     encodings += [name for name in transfer if name != "chunked"]
     if len(encodings) > CODINGS_MAX:
@@ -222,7 +234,7 @@ def behind_body(response: Response) -> bytes:
     """
     if "chunked" in _codings(response, "transfer-encoding"):
         try:
-            _, end = _chunks(response.body)
+            _, end = response.chunks
         except ValueError:  # which is damage only if the body is read
             return b""
         return response.body[end:] if end else b""
@@ -257,7 +269,7 @@ class _Budget:
             raise BodyTooLargeError
 
 
-def _unchunked(body: bytes) -> bytes:
+def _unchunked(response: Response) -> bytes:
     """
     Return a chunked body as one.
 
@@ -265,7 +277,8 @@ def _unchunked(body: bytes) -> bytes:
     Where a chunk is not followed by the size of the next one, sizes are wrong, and the rest belongs
     to the body as it stands.
     """
-    chunks, end = _chunks(body)
+    body = response.body
+    chunks, end = response.chunks
     if not end:
         return body
     parts = [body[chunk] for chunk in chunks]
@@ -274,12 +287,7 @@ def _unchunked(body: bytes) -> bytes:
 
 
 def _chunks(body: bytes) -> tuple[list[slice], int]:
-    """
-    Return where the chunks of a body are, and where the last one ends: 0 if it was never chunked.
-
-    Raises:
-        ValueError: there are too many.
-    """
+    """Return `Response.chunks` of a body that is chunked."""
     size = _CHUNK_SIZE.match(body)
     chunks_max = CHUNKS_FREE + len(body) // CHUNK_BYTES
     chunks: list[slice] = []

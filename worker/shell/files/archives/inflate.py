@@ -223,14 +223,13 @@ class Segment:
             self.forget(self._position)
 
     def skip(self, pattern: re.Pattern[bytes]) -> None:
-        """Skip everything that `pattern` matches, one or more bytes at a time."""
+        """Skip everything that `pattern` matches, one or more bytes at a time. Forgets nothing."""
         while self.peek(1):
             begin = self._position - self._start
             found = pattern.match(self._history, begin)
             if found is None:
                 return
             self._position = self._start + found.end()
-            self.forget(self._position)
 
     def offset_of(self, position: int) -> int:
         """

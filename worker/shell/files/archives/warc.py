@@ -23,17 +23,14 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
-from typing import Any, BinaryIO, cast
-
-from fastwarc.warc import ArchiveIterator, WarcRecordType
+from typing import Any, NamedTuple
 
 from schemas.fields import TIMESTAMP_MS_MAX
 from worker.core.charset import claimed_codec
 from worker.core.extract import agreed_type, is_prose
 from worker.errors import StopError
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
-from worker.shell.files.archives.budget import Budget, BudgetError
+from worker.shell.files.archives.budget import Budget
 from worker.shell.files.archives.http import (
     HEADERS_BYTES_MAX,
     LENGTH,
@@ -46,20 +43,25 @@ from worker.shell.files.archives.http import (
 from worker.shell.files.archives.inflate import HISTORY_BYTES_MAX, Segment
 
 _LINE_BYTES_MAX = 16 << 10  # of ARC
-_AHEAD_BYTES = 128 << 10  # that the parser may have read ahead: of whole records, too
-_HEADERS_END = re.compile(rb"\r?\n\r?\n")
+_HEAD_BYTES = 4 << 10  # of the header of a record, mostly
 # A literal at the beginning makes a search fast.
+_HEADERS_END = re.compile(rb"\n\r?\n")
 # Blocks of tapes and tar files are filled up with NUL.
 _WARC_START = re.compile(rb"WARC/(?:(?<=[\n\0]WARC/)|(?<=\AWARC/))\d\.\d+\r?\n")
 _ARC_START = re.compile(
     rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)"
 )
-_TARGET_URI = re.compile(rb"^WARC-Target-URI:([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+_WARC_LINE = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n")
+_FOLD = re.compile(rb"\r\n[ \t]+")  # the line goes on
+_RECORD_ID = re.compile(rb"^WARC-Record-ID:", re.IGNORECASE | re.MULTILINE)
+_LF_ALONE = re.compile(rb"(?<!\r)\n")
 _ESCAPED = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile(rb"[\r\n]++")
+_BLANKS = re.compile(rb"[ \t\r\n]++")
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
-_PAGE_TYPES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conversion)
+_PAGE_TYPES = ("response", "resource", "conversion")
+_TYPES = (*_PAGE_TYPES, "warcinfo", "request", "metadata", "revisit", "continuation")
 
 
 class _NoPageError(Exception):
@@ -68,6 +70,10 @@ class _NoPageError(Exception):
 
 class _CutShortError(Exception):
     """A record has fewer bytes than it says."""
+
+
+class _NoRecordError(Exception):
+    """No record begins here, or one whose length is unknown. The text is the reason."""
 
 
 def _entry(file: str, offset: int, read: Callable[..., Capture], *record: Any) -> Entry:
@@ -144,6 +150,25 @@ def _capture(
 # ---- WARC
 
 
+class _WarcRecord(NamedTuple):
+    """A record: its header, the beginning of its content, and where these are in the segment."""
+
+    start: int
+    offset: int  # in the file
+    head: bytes
+    headers: dict[str, str]  # by lower-case names
+    length: int  # of the content, as the header says
+    block: bytes
+    content: int
+    end: int  # of the content that there is
+
+    @property
+    def type(self) -> str:
+        """The type, in lower case; "unknown" if ISO 28500 has no such type."""
+        name = self.headers.get("warc-type", "").lower()
+        return name if name in _TYPES else "unknown"
+
+
 def read_warc(
     file: str,
     segment: Segment,
@@ -166,46 +191,42 @@ def read_warc(
         default_ms: fetch time of a page without one that can be read; None: it is damaged.
     """
     start: int | None = 0
-    end = 0  # of what has been read
     is_damaged = False
     while start is not None:
-        budget.take_again(max(end - start - _AHEAD_BYTES, 0))
-        last: int | None = None  # the last record that was begun
-        found: Entry | None = None  # what it gave
+        offset: int | None = None  # of the last record
+        behind = 0  # where the next one is looked for, if none follows it
         try:
-            for record in ArchiveIterator(
-                cast("BinaryIO", segment), parse_http=False, stream_detect=False
-            ):
-                last = record.stream_pos
-                segment.forget(last)
-                offset = segment.offset_of(last)
+            for record in _records(segment, body_max + HEADERS_BYTES_MAX):
+                offset = record.offset
+                behind = record.start + 1
                 is_damaged = False
-                head = partial(segment.held, last, HEADERS_BYTES_MAX)
-                found = _entry(file, offset, _capture_of_warc, record, head, body_max, default_ms)
+                found = _entry(file, offset, _capture_of_warc, record, body_max, default_ms)
                 _check_whole(record)
                 if isinstance(found, Record):
+                    behind = record.end  # not within the page: it may quote a record
                     found = _with_raw(found, segment, record, whole=whole)
                 is_damaged = isinstance(found, Damage)
                 yield found
-        except (GeneratorExit, KeyboardInterrupt, SystemExit, StopError, BudgetError):
-            raise
         except _CutShortError as error:
             if segment.problem is not None:  # which is reported separately
                 return
             reason = str(error)
-            if record.record_type in _PAGE_TYPES:
-                yield Damage(file, offset, reason, ends_file=True)
+            if record.type in _PAGE_TYPES:
+                yield Damage(file, record.offset, reason, ends_file=True)
                 return
-        except BaseException as error:  # a panic of the parser (Rust) is no Exception
-            reason = _why(error, None if last is not None else segment.offset_of(start))
+        except _NoRecordError as error:
+            reason = str(error)
         else:
             return
-        failed = start if last is None else last
-        offset = segment.offset_of(failed)
         end = segment.tell()
-        # Not within a page that was read: it may quote a record.
-        behind = _end_of(segment, record) if isinstance(found, Record) else failed + 1
+        if _WARC_LINE.match(segment.peek(_HEAD_BYTES)):  # the header of this one is wrong
+            offset = None
+            is_damaged = False
+        if offset is None:
+            offset = segment.offset_of(end)
+            behind = end + 1
         start = segment.go_to_next(_WARC_START, behind)
+        budget.take_again(max(end - segment.tell(), 0))
         if not is_damaged and (segment.problem is None or start is not None):
             yield Damage(file, offset, reason)
         else:
@@ -213,97 +234,140 @@ def read_warc(
         is_damaged = True
 
 
-def _why(error: BaseException, first: int | None) -> str:
-    """Return what is wrong: behind a record that was begun, or at the `first` one's offset."""
-    reason = str(error) or type(error).__name__
-    if first is None:
-        return f"{reason} behind this record"
-    if first:
-        return reason
-    return f"{reason}: the file begins with no record of WARC. If it is none, its name is wrong"
+def _records(segment: Segment, block_max: int) -> Iterator[_WarcRecord]:
+    """
+    Yield the records of a segment, with at most `block_max` bytes of their content.
+
+    A record stays in memory up to the header of the next one, if it is not too long.
+
+    Raises:
+        _NoRecordError: no record begins where the last one has ended.
+    """
+    while True:
+        segment.skip(_BLANKS)
+        start = segment.tell()
+        head = _head_of(segment)
+        if not head:
+            return
+        headers = _headers_of(head)
+        try:
+            length = _length(headers.get("content-length", ""), "Content-Length")
+        except ValueError as error:
+            raise _NoRecordError(str(error)) from None
+        segment.forget(start)
+        offset = segment.offset_of(start)
+        segment.take(len(head))
+        content = segment.tell()
+        block = _content(segment, length, block_max)
+        end = segment.tell()
+        yield _WarcRecord(start, offset, head, headers, length, block, content, end)
 
 
-def _check_whole(record: Any) -> None:
+def _head_of(segment: Segment) -> bytes:
+    """
+    Return the header that begins here, with the empty line behind it; nothing at the end.
+
+    Raises:
+        _NoRecordError: there is none, or it has no end.
+    """
+    for size in (_HEAD_BYTES, HEADERS_BYTES_MAX):
+        data = segment.peek(size)
+        if data and not _WARC_LINE.match(data):
+            raise _NoRecordError(f"{data[:20]!r} stands where a WARC record should begin")
+        end = _HEADERS_END.search(data)
+        if end is not None or not data:
+            return data[: end.end()] if end else b""
+    reason = f"has more than {HEADERS_BYTES_MAX:,} bytes, the most that are read"
+    if len(data) < HEADERS_BYTES_MAX:
+        reason = "is cut short"
+    raise _NoRecordError(f"the header of the record {reason}")
+
+
+def _headers_of(head: bytes) -> dict[str, str]:
+    r"""
+    Return the values in a header by their names, in lower case. Of a name that occurs twice, the
+    last one counts.
+
+    >>> _headers_of(b"WARC/1.0\r\nwarc-type: re\r\n source\r\n\r\n")
+    {'warc-type': 're source'}
+    """
+    lines = [line.partition(":") for line in _text_of(_FOLD.sub(b" ", head)).split("\n")]
+    return {name.strip().lower(): value.strip() for name, _, value in lines if value}
+
+
+def _content(segment: Segment, length: int, block_max: int) -> bytes:
+    """Take the content of a record, as far as it goes, and return its beginning."""
+    block = bytearray()
+    left = length
+    while left and (data := segment.read(min(left, 1 << 20))):
+        left -= len(data)
+        if len(block) < block_max:
+            block += data
+    return bytes(block)
+
+
+def _check_whole(record: _WarcRecord) -> None:
     """
     Raise _CutShortError if a record says that it has more bytes than there are.
 
     Its file is cut, or its length is wrong: that of a request, too, reaches over pages behind it.
     """
-    record.reader.consume()
-    have = record.reader.tell()
-    if have < record.content_length:
+    have = record.end - record.content
+    if have < record.length:
         raise _CutShortError(
-            f"the record is cut short: {have:,} of {record.content_length:,} bytes. If there are "
-            "more records, its length is wrong: write the archive again"
+            f"the record is cut short: {have:,} of {record.length:,} bytes. If there are more "
+            "records, its length is wrong: write the archive again"
         )
 
 
-def _with_raw(found: Record, segment: Segment, record: Any, *, whole: bool) -> Entry:
+def _with_raw(found: Record, segment: Segment, record: _WarcRecord, *, whole: bool) -> Entry:
     """
     Return a page, if it is to be `whole` with its record as it stands: header, content, and the two
     line ends behind it. A record that is not in memory any more is damage, whether it is copied or
     not: all who read a file must find the same in it.
     """
-    start = record.stream_pos
-    if not segment.is_held(start):
+    if not segment.is_held(record.start):
         reason = f"the record has more than {HISTORY_BYTES_MAX:,} bytes: write the archive again"
         return Damage(found.file, found.offset, reason)
     if not whole:
         return found
-    raw = segment.held(start, _end_of(segment, record) - start).lstrip() + b"\r\n\r\n"
+    raw = segment.held(record.start, record.end - record.start) + b"\r\n\r\n"
     return found._replace(raw=raw)
 
 
-def _end_of(segment: Segment, record: Any) -> int:
-    """Return where the content of a record that is in memory ends."""
-    start: int = record.stream_pos
-    end = _HEADERS_END.search(segment.held(start, HEADERS_BYTES_MAX))
-    assert end is not None, "its header has been read"
-    length: int = record.content_length
-    return start + end.end() + length
-
-
-def _capture_of_warc(
-    record: Any, head: Callable[[], bytes], body_max: int, default_ms: int | None
-) -> Capture:
+def _capture_of_warc(record: _WarcRecord, body_max: int, default_ms: int | None) -> Capture:
     """Return the page in a record; a ValueError says how it is damaged."""
-    lines = record.headers.to_tuples()
-    if any("\n" in value for _, value in lines):  # this value holds the lines behind it, too
+    lines = record.head.partition(b"\n")[2]
+    if _LF_ALONE.search(lines):
         raise ValueError("a line of its header ends with LF alone: end each with CR LF")
-    names = [name.lower() for name, _ in lines]
-    if any("\0" in value for _, value in lines) or names.count("warc-record-id") > 1:
+    if b"\0" in lines or len(_RECORD_ID.findall(lines)) > 1:
         raise ValueError(
             "its header is that of two records, or has a hole: bytes between are lost, so copy the "
             "archive again"
         )
-    headers = {name.lower(): value for name, value in lines}
+    headers = record.headers
     if not headers.get("warc-type"):
         raise ValueError("a record without WARC-Type")
-    length = _length(headers.get("content-length", ""), "Content-Length")
-    if record.record_type not in _PAGE_TYPES:
-        raise _NoPageError(str(record.record_type))
-    url = headers.get("warc-target-uri") or ""
-    written = _TARGET_URI.search(head()) if "\ufffd" in url else None
-    if written is not None:
-        url = _text_of(written[1])
-    url = url.strip().removeprefix("<").removesuffix(">")
+    if record.type not in _PAGE_TYPES:
+        raise _NoPageError(record.type)
+    url = headers.get("warc-target-uri", "").strip().removeprefix("<").removesuffix(">")
     _check_url(url)
-    block: bytes = record.reader.read(min(length, body_max + HEADERS_BYTES_MAX))
+    block = record.block
     content_type = headers.get("content-type")
     response = Response(None, {}, block)
-    if record.record_type == WarcRecordType.response:
+    if record.type == "response":
         response = parse_response(block)
         content_type = agreed_type(
             response.headers.get("content-type"), headers.get("warc-identified-payload-type")
         )
     language = headers.get("warc-identified-content-language")
-    fetched_at_ms = _fetched_at_ms(record, response, default_ms)
+    fetched_at_ms = _fetched_at_ms(headers.get("warc-date"), response, default_ms)
     return _capture(url, fetched_at_ms, response, content_type, body_max)._replace(
         payload_digest=headers.get("warc-payload-digest"),
         language=language
         if language and "," not in language
         else None,  # "eng,fra" names none for the whole page
-        is_text=record.record_type == WarcRecordType.conversion
+        is_text=record.type == "conversion"
         and (content_type or "").startswith("text/plain")
         and _is_utf_8(block, content_type),
     )
@@ -349,9 +413,9 @@ def _rough_date(text: str) -> datetime | None:
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
-def _fetched_at_ms(record: Any, response: Response, default_ms: int | None) -> int:
+def _fetched_at_ms(written: str | None, response: Response, default_ms: int | None) -> int:
     """Return WARC-Date; where that is no date the server's, and where there is none the default."""
-    date = record.record_date or _rough_date(record.headers.get("WARC-Date") or "")
+    date = _rough_date(written or "")
     fetched_at_ms = -1 if date is None else int(date.timestamp() * 1_000)
     is_far = fetched_at_ms > TIMESTAMP_MS_MAX and default_ms is not None
     if fetched_at_ms >= 0 and not is_far:
@@ -362,9 +426,9 @@ def _fetched_at_ms(record: Any, response: Response, default_ms: int | None) -> i
     except (ValueError, OverflowError, TypeError):
         if default_ms is not None:
             return default_ms
-        date = record.headers.get("WARC-Date")
         raise ValueError(
-            f"WARC-Date {date!r} is no date, and there is no HTTP date: give one with --fetched-at"
+            f"WARC-Date {written!r} is no date, and there is no HTTP date: "
+            "give one with --fetched-at"
         ) from None
 
 
@@ -434,18 +498,12 @@ def _parse_line(line: str) -> tuple[str, str, str, int]:
 
 def _block_of_arc(segment: Segment, length: int, body_max: int) -> bytes:
     """Take a record's content, of an overlong one return the beginning."""
-    block = bytearray()
-    taken = 0
-    while taken < length:
-        data = segment.read(min(length - taken, 1 << 20))
-        if not data and _is_whole(bytes(block)):
-            break
-        if not data:
-            raise ValueError(f"the record is cut short: {taken:,} of {length:,} bytes")
-        taken += len(data)
-        if len(block) < body_max + HEADERS_BYTES_MAX:
-            block += data
-    return bytes(block)
+    begin = segment.tell()
+    block = _content(segment, length, body_max + HEADERS_BYTES_MAX)
+    taken = segment.tell() - begin
+    if taken < length and not _is_whole(block):
+        raise ValueError(f"the record is cut short: {taken:,} of {length:,} bytes")
+    return block
 
 
 def _is_whole(block: bytes) -> bool:
