@@ -536,6 +536,10 @@ def test_a_file_of_parquet_with_a_large_index_is_not_opened(
     path = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.table({"text": ["The river rose."]}), path)
     assert not damage(entries(path))
-    monkeypatch.setattr(parquet_module, "INDEX_BYTES_MAX", 100)
-    [only] = damage(entries(path))
-    assert "at most 100 are read: write the file again with larger row groups" in only.reason
+    for name, most in (("INDEX_BYTES_MAX", 100), ("CHUNKS_MAX", 0)):
+        with monkeypatch.context() as patched:
+            patched.setattr(parquet_module, name, most)
+            patched.setattr(parquet, "ParquetFile", None)
+            [only] = damage(entries(path))
+        remedy = f"at most {most} are read: write the file again with larger row groups"
+        assert remedy in only.reason

@@ -15,6 +15,7 @@ the value, the bound and the remedy. The other inputs are read.
     values of a line or element    VALUES_MAX                                that line is damage
     columns of a table             COLUMNS_MAX                               the table is damage
     bytes of an index of Parquet   INDEX_BYTES_MAX                           the file is damage
+    columns of all its row groups  CHUNKS_MAX                                the file is damage
     bytes of a page of Parquet     PAGE_BYTES_MAX, and PAGE_FREE_BYTES plus  the rest is damage
                                    OUT_PER_BYTE for each compressed byte
     bytes of rows of Parquet that  ROWS_BYTES_MAX, or of a dictionary        fewer rows at a time
@@ -40,6 +41,7 @@ VALUES_MAX = 1_000_000  # each takes 30 to 250 bytes when a line is parsed
 COLUMNS_MAX = 100_000
 # Of a table of 100 columns and 8,000 row groups, which is read in half a minute.
 INDEX_BYTES_MAX = 64 << 20
+CHUNKS_MAX = 1_000_000  # with 64 MiB of the smallest ones, Arrow would take 15 GB
 PAGE_FREE_BYTES = 64 << 20
 PAGE_BYTES_MAX = 512 << 20
 ROWS_BYTES_MAX = 32 << 20

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from worker.errors import StopError, install_extra
 from worker.shell.files.archives.budget import (
+    CHUNKS_MAX,
     DICTIONARY_ROWS_BYTES_MAX,
     INDEX_BYTES_MAX,
     OUT_PER_BYTE,
@@ -88,6 +89,7 @@ _OF_PAGE_TYPE = {0: (5, _STRUCT), _DICTIONARY_PAGE: (7, _STRUCT), 3: (8, _STRUCT
 _PAGE_VALUES = (1, _I32)
 _WRONG = "an index, or the header of a page,"
 _REMEDY = "write the file again"
+_LARGER = f"{_REMEDY} with larger row groups, or as several files"
 
 
 def parquet_module() -> Any:
@@ -119,12 +121,11 @@ def batches_of(
     done = 0
     try:
         budget.take_in(stream.seek(0, 2))
-        _check_index(stream)
+        groups = _row_groups(stream)
         stream.seek(0)
         opened = parquet.ParquetFile(
             stream, buffer_size=_BUFFER_BYTES, page_checksum_verification=True
         )
-        groups = _row_groups(stream)
         for group in range(opened.metadata.num_row_groups):
             rows = _rows_at_once(stream, opened, group, groups[group])
             for batch in opened.iter_batches(rows, [group]):
@@ -284,22 +285,34 @@ def _index_bytes(stream: BinaryIO) -> int:
     return int.from_bytes(footer[:4], "little") if footer.endswith(_MAGIC) else 0
 
 
-def _check_index(stream: BinaryIO) -> None:
-    """Raise ValueError if the index is beyond the budget: Arrow holds all of it."""
+def _row_groups(stream: BinaryIO) -> Sequence[Sequence[_Chunk | None]]:
+    """
+    Return the column chunks of each row group of a file.
+
+    Raises:
+        ValueError: the index is beyond the budget, or damaged. Arrow holds all of it, some 700
+            bytes for a column chunk that takes three bytes there, so this is seen before.
+    """
     index_bytes = _index_bytes(stream)
     if index_bytes > INDEX_BYTES_MAX:
         raise ValueError(
-            f"its index has {index_bytes:,} bytes, at most {INDEX_BYTES_MAX:,} are read: "
-            f"{_REMEDY} with larger row groups, or as several files"
+            f"its index has {index_bytes:,} bytes, at most {INDEX_BYTES_MAX:,} are read: {_LARGER}"
         )
-
-
-def _row_groups(stream: BinaryIO) -> Sequence[Sequence[_Chunk | None]]:
-    """Return the column chunks of each row group of a file that Arrow has opened."""
-    index_bytes = _index_bytes(stream)
-    stream.seek(-_FOOTER_BYTES - index_bytes, 2)
-    index = _struct(stream.read(index_bytes), 0, _LEVELS_MAX, _OF_INDEX)[0]
+    begin = stream.seek(0, 2) - _FOOTER_BYTES - index_bytes
+    if not index_bytes or begin < 0:
+        raise ValueError(f"it has no index at its end, so it was cut: {_REMEDY}")
+    stream.seek(begin)
+    try:
+        index = _struct(stream.read(index_bytes), 0, _LEVELS_MAX, _OF_INDEX)[0]
+    except IndexError:
+        raise ValueError(f"its index is cut short: {_REMEDY}") from None
     groups: Sequence[Sequence[_Chunk | None]] = index.get(_ROW_GROUPS, ())
+    chunks = sum(map(len, groups))
+    if chunks > CHUNKS_MAX:
+        raise ValueError(
+            f"its index has {chunks:,} columns in all row groups, at most {CHUNKS_MAX:,} are read: "
+            f"{_LARGER}"
+        )
     chunks_bytes = sum(chunk.end - chunk.begin for group in groups for chunk in group if chunk)
     if chunks_bytes > stream.tell():
         raise ValueError(
