@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import itertools
 import re
@@ -132,6 +133,20 @@ def test_a_length_that_reaches_over_the_next_record_is_damage(
     assert urls(found) == ["3", "4"]
     [reason] = [item.reason for item in damage(found)]
     assert f"reaches {len(second):,} bytes too far" in reason
+
+
+@pytest.mark.parametrize("packing", ["gzip", "bzip2"])
+def test_what_stands_behind_zeros_in_a_packed_file_is_not_left_out(
+    tmp_path: Path, packing: str
+) -> None:
+    """Zeros may be the filling of a block, or the beginning of a member that a disk has lost."""
+    compress = {"gzip": gzip.compress, "bzip2": bz2.compress}[packing]
+    members = [compress(warc_record(number)) for number in range(3)]
+    lost = bytes(9) + members[1][9:]
+    found = read(tmp_path, members[0] + lost + members[2])
+    assert urls(found) == ["0", "2"] and len(damage(found)) == 1
+    found = read(tmp_path, bytes(99).join(members) + bytes(99))
+    assert urls(found) == ["0", "1", "2"] and not damage(found)
 
 
 def test_no_record_is_looked_for_within_a_page_that_was_read(tmp_path: Path) -> None:

@@ -529,6 +529,21 @@ def test_what_an_index_of_parquet_has_besides_pages_takes_no_memory() -> None:
     assert peak < 3_000_000
 
 
+@pytest.mark.parametrize("counts", [(1, 1), (900, 1), (1, 900)])
+def test_files_of_parquet_that_were_appended_to_each_other_are_damage(
+    tmp_path: Path, counts: tuple[int, int]
+) -> None:
+    """An index says nothing of the file before it: its rows would be left out without a word."""
+    data = b""
+    for number, count in enumerate(counts):
+        path = tmp_path / "part.parquet"
+        texts = [f"The river rose {number} {row}." for row in range(count)]
+        parquet.write_table(pyarrow.table({"text": texts}), path)
+        data += path.read_bytes()
+    [only] = read(tmp_path, data, "a.parquet")
+    assert isinstance(only, Damage) and only.ends_file
+
+
 def test_a_file_of_parquet_with_a_large_index_is_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ _PACKINGS = (
     ),
 )
 _START_BYTES = 10  # the longest magic number
+_PADDING = re.compile(rb"\0++")  # which tapes and some writers leave
 
 
 # What is not unpacked, and how it begins. Without this, a.jsonl.tar would be read as JSON lines
@@ -315,11 +316,10 @@ def _members(source: Segment, packing: _Packing) -> Iterator[Piece]:
     is_zstd = packing is _ZSTD_PACKING
     false_starts = 0  # in a row
     empty_members = 0  # in a row
-    while start := source.peek(4):
+    while start := _behind_padding(source):
         offset = source.tell()
         content_bytes = 0
         problem: Piece | None = None
-        is_padding = not start.strip(b"\0")  # NUL bytes, which tapes and some writers leave
         if is_zstd and start[1:] == _ZSTD_SKIPPABLE:
             content, is_whole = _skippable_frame(source)
             if not is_whole:
@@ -335,7 +335,7 @@ def _members(source: Segment, packing: _Packing) -> Iterator[Piece]:
                     break
                 content_bytes += len(piece.data)
                 yield piece
-        elif not is_padding:
+        else:
             problem = Piece(offset, b"", f"no {packing.name} member begins here")
         empty_members = 0 if content_bytes else empty_members + 1
         if problem is None and empty_members > _EMPTY_MEMBERS_MAX:
@@ -343,15 +343,22 @@ def _members(source: Segment, packing: _Packing) -> Iterator[Piece]:
                 f"more than {_EMPTY_MEMBERS_MAX:,} {packing.name} members in a row hold nothing"
             )
             problem = Piece(offset, b"", reason)
-        if problem is None and not is_padding:
+        if problem is None:
             false_starts = 0
             continue
-        if problem is not None and not false_starts:
+        if not false_starts:
             yield problem
         false_starts += 1
         step = 1 if false_starts <= _FALSE_STARTS_MAX else _FALSE_START_BYTES
         if source.go_to_next(packing.magic, max(source.tell(), offset + step)) is None:
             return
+
+
+def _behind_padding(source: Segment) -> bytes:
+    """Skip padding and return the first bytes behind it, none at the end."""
+    source.skip(_PADDING)
+    source.forget(source.tell())
+    return source.peek(4)
 
 
 def is_packed(start: bytes) -> bool:

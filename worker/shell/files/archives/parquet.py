@@ -319,7 +319,23 @@ def _row_groups(stream: BinaryIO) -> Sequence[Sequence[_Chunk | None]]:
             f"its columns have {chunks_bytes:,} bytes, and the file {stream.tell():,}: some stand "
             f"in one place, {_REMEDY}"
         )
+    ends = [chunk.end for group in groups for chunk in group if chunk]
+    _check_single(stream, max(ends, default=0), begin)
     return groups
+
+
+def _check_single(stream: BinaryIO, start: int, end: int) -> None:
+    """
+    Raise ValueError if another file ends between the columns and their index: files were appended
+    to each other, and the index of the last one says nothing of the others.
+    """
+    stream.seek(start)
+    before = b""
+    while start < end and (data := stream.read(min(end - start, _BUFFER_BYTES))):
+        start += len(data)
+        if _MAGIC + _MAGIC in before + data:
+            raise ValueError("it consists of several files, one behind the other: take them apart")
+        before = data[-len(_MAGIC + _MAGIC) :]
 
 
 def _rows_at_once(
