@@ -42,6 +42,7 @@ from worker.core.kernels.json_elements import (
 from worker.errors import StopError
 from worker.shell.files.archives import Damage, Entry, Record
 from worker.shell.files.archives.budget import COLUMNS_MAX, DAMAGED_FREE, VALUES_MAX, check_values
+from worker.shell.files.archives.parquet import batches_of
 from worker.shell.files.crawl import CrawlFiles
 
 MIB = 1 << 20
@@ -278,6 +279,8 @@ def test_rows_of_categories_are_all_read(tmp_path: Path, place: str) -> None:
     parquet.write_table(pyarrow.table(columns), path)
     found = entries(path)
     assert len(found) == len(numbers) and not damage(found)
+    with path.open("rb") as stream:  # each batch costs the whole dictionary once more
+        assert sum(1 for _ in batches_of(stream, print)) == 30
 
 
 # ---- damage

@@ -183,6 +183,15 @@ def _own_bytes(column: Any) -> float:
     return float(column.nbytes)
 
 
+def _leaves(kind: Any) -> Iterator[Any]:
+    """Yield the types of the columns that Parquet has for a type, in its order."""
+    kind = getattr(kind, "storage_type", kind)
+    if not kind.num_fields:
+        yield kind
+    for index in range(kind.num_fields):
+        yield from _leaves(kind.field(index).type)
+
+
 def _has_categories(kind: Any) -> bool:
     """Return whether a column has texts of a dictionary, which Arrow has read as such."""
     import pyarrow  # noqa: PLC0415
@@ -351,16 +360,11 @@ def _rows_at_once(
     Raises:
         ValueError: a page is beyond the budget, or has no header.
     """
-    # A nested column has points in its path, and its texts may be repeated in other ways.
-    categories = {
-        field.name
-        for field in opened.schema_arrow
-        if _has_categories(field.type) and "." not in field.name
-    }
+    kinds = [leaf for field in opened.schema_arrow for leaf in _leaves(field.type)]
     group_rows = max(opened.metadata.row_group(number).num_rows, 1)
     row_bytes = 1.0
     dictionary_bytes = 1.0
-    for index, chunk in zip(range(opened.metadata.num_columns), chunks, strict=True):
+    for index, (kind, chunk) in enumerate(zip(kinds, chunks, strict=True)):
         name = opened.schema.column(index).path
         if chunk is None:
             raise ValueError(
@@ -378,7 +382,7 @@ def _rows_at_once(
                     f"most {bytes_max:,} are read of {page.bytes_in:,}: "
                     "write the file again with smaller pages"
                 )
-            if page.is_dictionary and name not in categories:
+            if page.is_dictionary and not _has_categories(kind):
                 dictionary_bytes += page.bytes_out * values_per_row
             elif not page.is_dictionary:
                 densest = max(densest, page.bytes_out / max(page.values, 1))
