@@ -427,7 +427,7 @@ def _fetched_at_ms(written: str | None, response: Response, default_ms: int | No
         if default_ms is not None:
             return default_ms
         raise ValueError(
-            f"WARC-Date {written!r} is no date, and there is no HTTP date: "
+            f"WARC-Date {written!r} is no date from 1970 on, and there is no HTTP date: "
             "give one with --fetched-at"
         ) from None
 
