@@ -82,6 +82,18 @@ def test_two_records_whose_headers_have_become_one_are_damage(
     assert urls(found) == ["2"] and len(damage(found)) == 1
 
 
+def test_two_records_of_arc_whose_lines_have_become_one_are_damage(tmp_path: Path) -> None:
+    """NUL where a disk has lost blocks: the first one would have the second one's page."""
+    records = [arc_record(f"http://example.org/{number}") for number in range(4)]
+    begin = records[1].index(b"/html")
+    end = records[2].index(b"/html") + len(b"/html")
+    hole = bytes(len(records[1]) - begin + end)
+    found = read(
+        tmp_path, records[0] + records[1][:begin] + hole + records[2][end:] + records[3], "a.arc"
+    )
+    assert urls(found) == ["0", "3"] and len(damage(found)) == 1
+
+
 @pytest.mark.parametrize("length", [10**6, 10**17, 2**64 - 1])
 @pytest.mark.parametrize("kind", ["metadata", "request"])
 def test_a_length_beyond_the_file_costs_its_record(tmp_path: Path, kind: str, length: int) -> None:

@@ -59,6 +59,10 @@ _ESCAPED = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile(rb"[\r\n]++")
 _BLANKS = re.compile(rb"[ \t\r\n]++")
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
+_HOLE = (
+    "its header is that of two records, or has a hole: bytes between are lost, so copy the archive "
+    "again"
+)
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
 _PAGE_TYPES = ("response", "resource", "conversion")
 _TYPES = (*_PAGE_TYPES, "warcinfo", "request", "metadata", "revisit", "continuation")
@@ -341,10 +345,7 @@ def _capture_of_warc(record: _WarcRecord, body_max: int, default_ms: int | None)
     if _LF_ALONE.search(lines):
         raise ValueError("a line of its header ends with LF alone: end each with CR LF")
     if b"\0" in lines or len(_RECORD_ID.findall(lines)) > 1:
-        raise ValueError(
-            "its header is that of two records, or has a hole: bytes between are lost, so copy the "
-            "archive again"
-        )
+        raise ValueError(_HOLE)
     headers = record.headers
     if not headers.get("warc-type"):
         raise ValueError("a record without WARC-Type")
@@ -483,6 +484,8 @@ def _parse_line(line: str) -> tuple[str, str, str, int]:
     """
     Return URL, date, type and length in a record's line; a ValueError says what is wrong with it.
     """
+    if "\0" in line:
+        raise ValueError(_HOLE)
     *parts, digits = line.split(" ")
     length = _length(digits, "the length of an ARC record")
     # The last field that can be a date: blanks in a URL make fields of it.
