@@ -275,7 +275,12 @@ def _head_of(segment: Segment) -> bytes:
     for size in (_HEAD_BYTES, HEADERS_BYTES_MAX):
         data = segment.peek(size)
         if data and not _WARC_LINE.match(data):
-            raise _NoRecordError(f"{data[:20]!r} stands where a WARC record should begin")
+            reason = f"{data[:20]!r} stands where a WARC record should begin"
+            if not (segment.tell() or segment.offset_of(0)):
+                reason += (
+                    ": the file begins with no record of WARC. If it is none, its name is wrong"
+                )
+            raise _NoRecordError(reason)
         end = _HEADERS_END.search(data)
         if end is not None or not data:
             return data[: end.end()] if end else b""
