@@ -22,7 +22,6 @@ def embedded_pages(reader: Reader) -> list[bytes]:
     contents = [
         text_of_data(reader.embedded["data"]),
         reader.embedded["noscript"],
-        reader.embedded["markup"],
         text_of_value(reader.embedded["frame"]),
     ]
     return [b"<article>" + content + b"</article>" if content else b"" for content in contents]

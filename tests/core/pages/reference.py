@@ -219,9 +219,9 @@ class Reader:
     line_break: int = -1
     beyond: int = 0
     has_body: bool = False
-    # The longest of each kind that the page embeds: JSON-LD, noscript, script of markup, srcdoc.
+    # The longest of each kind that the page embeds: JSON-LD, noscript, srcdoc.
     embedded: dict[str, bytes] = field(
-        default_factory=lambda: dict.fromkeys(("data", "noscript", "markup", "frame"), b"")
+        default_factory=lambda: dict.fromkeys(("data", "noscript", "frame"), b"")
     )
 
     def embed(self, kind: str, content: bytes) -> None:
@@ -333,7 +333,7 @@ class Reader:
     def add_node(self, name: str, words: int) -> int:
         parent, tag = self.stack[-1].node, n.TAGS[name] & n.TAG
         if name == "dialog":
-            words |= n.NEGATIVE | n.SURE
+            words |= n.NEGATIVE | n.SURE | n.ALIKE
         above = self.nodes[parent][3] & (~n.IN_LIST if name == "table" else ~0)
         above |= int(n.INSIDE[tag]) | words & n.HANDED_DOWN
         self.nodes.append([parent, tag, words, above, len(self.blocks), -1])
@@ -551,7 +551,7 @@ def meaning(attributes: list[tuple[str, bytes]]) -> int:
         elif name == "shadowrootmode" and short in ("open", "closed"):
             flags |= n.SHADOW
         elif name == "aria-modal" and short == "true":
-            flags |= n.NEGATIVE | n.SURE
+            flags |= n.NEGATIVE | n.SURE | n.ALIKE
         elif name == "role":
             flags |= n.ROLES.get(short, 0)
         elif name == "itemprop" and short == "articlebody":
@@ -637,11 +637,8 @@ def read_start(reader: Reader, tokenizer: Tokenizer, token: Start, name: str) ->
 
 def note_embedded(reader: Reader, token: Start, content: bytes) -> None:
     """Note what an element without markup embeds."""
-    is_markup = token.name == "script" and re.match(rb"[ \t\n\f\r]*<[a-zA-Z]", content)
     if token.name == "noscript":
         reader.embed("noscript", content)
-    elif is_markup and not re.search(rb"\{\{|<%", content):
-        reader.embed("markup", content)
     elif token.name == "iframe":
         documents = [value for name, value in token.attributes if name == "srcdoc"]
         reader.embed("frame", documents[0] if documents else b"")

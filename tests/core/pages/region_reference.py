@@ -105,6 +105,31 @@ CONTENT = n.IN_ARTICLE | n.IN_MAIN
 MARGIN = n.IN_NAV | n.IN_ASIDE | n.IN_FOOTER | n.SURE | n.COMMENT
 
 
+def open_titled_dialog(page: Page) -> None:
+    """Let a dialog with the page's only heading and a third of its prose be none."""
+    prose = [0, 0]  # outside dialogs, and in them
+    titled = 0
+    for block, grade in zip(page.blocks, page.grades, strict=True):
+        start, end, node, length, _, _, size = block
+        if page.above(node, n.HIDDEN):
+            continue
+        is_within = page.above(node, n.SURE)
+        prose[is_within] += length * (grade == "prose")
+        is_half = length >= 8 and size * 2 >= len(page.title)
+        text = page.out[start:end].lower()
+        if is_within and is_half and page.above(node, n.IN_HEADING):
+            titled = node if repeats(page.title.lower(), text) else titled
+    dialogs = [k for k in page.around(titled) if page.nodes[k][OWN] & n.ALIKE]
+    if not dialogs or prose[1] * 2 < prose[0] or headline_of(page, range(len(page.blocks))) >= 0:
+        return
+    page.ways.add("a dialog with the title")
+    page.nodes[dialogs[0]][OWN] &= ~(n.NEGATIVE | n.SURE | n.ALIKE)
+    for k in page.rows:
+        handed = page.nodes[k][OWN] | page.nodes[page.nodes[k][PARENT]][ABOVE]
+        page.nodes[k][ABOVE] &= ~(n.NEGATIVE | n.SURE)
+        page.nodes[k][ABOVE] |= handed & (n.NEGATIVE | n.SURE)
+
+
 def uncover(page: Page) -> None:
     """Show what is hidden where it is the page, the greater part of an article, or its answers."""
     everything = sum(
@@ -462,6 +487,7 @@ def find_region(reader: Reader) -> Found:
     from tests.core.pages.terms_reference import mark_terms  # noqa: PLC0415
 
     page = Page(reader)
+    open_titled_dialog(page)
     read_buttons(page)
     mark_terms(page)
     uncover(page)

@@ -22,14 +22,12 @@ from tests.core.pages.reference import read
 from tests.core.pages.test_scan import scanned, with_slack
 from worker.core.compiled import kernel
 from worker.core.pages import extract_pages
-from worker.core.pages.embedded import DATA, FRAME, MARKUP, NOSCRIPT, page_of
+from worker.core.pages.embedded import DATA, FRAME, NOSCRIPT, page_of
 from worker.core.pages.skeleton import (
     DATA_BEGIN,
     DATA_END,
     FRAME_BEGIN,
     FRAME_END,
-    MARKUP_BEGIN,
-    MARKUP_END,
     NOSCRIPT_BEGIN,
     NOSCRIPT_END,
     REFERENCES_AT,
@@ -274,9 +272,8 @@ def _embed_one(data: Any, state: Any) -> Any:
     table = state[REFERENCES_AT]
     data_page, data_size = page_of(data, state[DATA_BEGIN], state[DATA_END], DATA, table)
     plain, plain_size = page_of(data, state[NOSCRIPT_BEGIN], state[NOSCRIPT_END], NOSCRIPT, table)
-    markup, markup_size = page_of(data, state[MARKUP_BEGIN], state[MARKUP_END], MARKUP, table)
     frame, frame_size = page_of(data, state[FRAME_BEGIN], state[FRAME_END], FRAME, table)
-    return data_page[:data_size], plain[:plain_size], markup[:markup_size], frame[:frame_size]
+    return data_page[:data_size], plain[:plain_size], frame[:frame_size]
 
 
 def kernel_pages(page: bytes, is_xml: bool) -> list[bytes]:

@@ -158,6 +158,32 @@ def test_a_list_with_its_introduction_is_the_page(name: str) -> None:
         assert SENTENCE in found
 
 
+LINKS = " ".join(f"<a href=/t>The {{of}} ferry on day {k}</a>" for k in range(20))
+GROUP = "<h2>{letter}</h2><ul>" + "<li><a href=/t>The {of} ferry {letter}</a></li>" * 5 + "</ul>"
+GROUPS = [GROUP.replace("{letter}", letter) for letter in "ABCD"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_kept"),
+    [
+        (f"<p>{LINKS}</p>", True),
+        (f"<div>{LINKS.replace('</a>', '</a><br>')}</div>", True),
+        (f"<p>{LINKS[:200]}</a></p>", False),
+        ("".join(GROUPS), True),
+        ("".join(GROUPS[:2]), False),
+        (f"<h2>Related</h2><p>{LINKS}</p>", False),
+    ],
+    ids=["a paragraph", "lines", "few links", "groups", "two groups", "related"],
+)
+def test_a_list_may_be_one_paragraph_or_stand_under_headings(listed: str, is_kept: bool) -> None:
+    """An index by letters has no entry between its headings; related pages have one heading."""
+    page = ARCHIVE.format(listed)
+    texts = extract_pages([page.replace("{of}", of) for of in ("red", "blue")])
+    assert [f"The {of} ferry" in texts.text(k) for k, of in enumerate(("red", "blue"))] == [
+        is_kept
+    ] * 2
+
+
 @pytest.mark.parametrize(("count", "between"), [(9, ""), (20, "<div>Read on</div>")])
 def test_links_above_a_short_text_are_none_of_it(count: int, between: str) -> None:
     """The menu is short, or a line without a number stands between it and the text."""

@@ -109,6 +109,16 @@ PAGES = {
     f"<div class=comment><p>{LONG}</p></div><div class=comment><p>{LONG}</p></div></main>",
     "comments behind an article in a box with another's name": f"<div class=promoted>{HEAD}<p>{ARTICLE}</p>"
     f"<div class=comments><p>{BOX}</p></div></div>",
+    "a dialog that is the page": f"<title>The ferry is late - Courier</title><div role=dialog "
+    f"aria-modal=true>{HEAD}<p>{ARTICLE}</p></div><div><h2>All pictures</h2></div>",
+    "a dialog with an h1, and a sentence behind it": f"<title>Courier</title><div role=dialog>{HEAD}"
+    f"<p>{LONG}</p></div><p>{BOX[200:290]}</p>",
+    "a short text behind a consent tool": f"<title>Late</title><div id=onetrust-banner-sdk><p>{BOX}</p></div>"
+    f"<div><p>{ARTICLE}</p></div>",
+    "a short text behind a dialog": f"<title>Late</title><div role=dialog><p>{BOX * 3}</p></div>"
+    f"<div><p>{ARTICLE}</p></div>",
+    "a page with the class of a consent tool": f"<title>Late</title><body class=didomi-popup-open><div id=c>"
+    f"<p>{ARTICLE}</p></div></body>",
     "a closed shadow root": f"<my-page><template shadowrootmode=CLOSED>{HEAD}<p>{ARTICLE}</p>"
     "</template></my-page>",
 }  # fmt: skip
@@ -477,6 +487,7 @@ WAYS = {
     "hidden, by its title",
     "hidden, behind the title",
     "hidden, with most of all letters",
+    "a dialog with the title",
     "a lead before main",
     "a part beside the page",
 }
@@ -485,7 +496,7 @@ WAYS = {
 def test_the_region_equals_its_definition() -> None:
     """
     On random trees of landmarks and hidden parts. Many have a region or are uncovered; about one in
-    fifty has closed answers, a hidden page with its title, a lead before main, or begins below its
+    fifty has closed answers, a dialog or a hidden page with its title, a lead before main, or begins below its
     heading. The test goes on until it has seen each of these, for up to 2.5 times as many trees.
     """
     seed = random.randrange(1 << 32)

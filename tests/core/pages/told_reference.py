@@ -1,5 +1,5 @@
 """
-What a page says of itself in states and a description, in plain Python: the kernel must equal it on
+What a page says of itself in states, markup and a description, in plain Python: the kernel must equal it on
 every input.
 
 The rules are those of worker/core/pages/told.py.
@@ -21,27 +21,51 @@ INNER_STRING = re.compile(rb'"(?P<any>(?:[^"\\\0]|\\[^\0])*)"(?P<line>)')
 UNCLOSED = re.compile(rb"(?:[^\\\0]|\\[^\0])*\\?")
 UNCLOSED_LINE = re.compile(rb"(?:[^\\\0\n]|\\[^\0])*\\?")
 BEGINS_DATA = re.compile(rb'\{|\[["\\\[{]')
+ESCAPED = {b"q": b'"', b"a": b"&", b"s": b"'", b"l": b"<", b"g": b">"}
 LETTER = re.compile("[a-zA-Z0-9\x80-\x9f\xa1-\U0010ffff]")
 
 
-def state_of(script: bytes) -> bytes:
-    """A script that is data: an object or an array, or half of it stands in strings."""
+def state_of(tag: Start, script: bytes) -> bytes:
+    """
+    A script that is data: an object or an array, or half of it stands in strings; or a block of
+    data that is text.
+    """
+    kind = dict(reversed(tag.attributes)).get("type", b"").lower()
+    is_code = not kind or b"script" in kind or b"module" in kind
     script = script.lstrip(b" \t\n\f\r")
     inside = sum(len(string) for string, _ in strings_of(script, STRING))
     is_data = script.startswith((b"{", b"[")) or (script and inside * 2 >= len(script))
-    return b'"":' + script + b"\0" if is_data else b""
+    if not is_data:
+        return b"" if is_code or script.startswith(b"<") else state_of_text(script)
+    if script[1:4] == b"&q;":
+        script = re.sub(rb"&([qaslg]);", lambda found: ESCAPED[found[1]], script)
+    return b'"":' + script + b"\0"
+
+
+def state_of_text(text: bytes) -> bytes:
+    """A text as strings, divided at two line breaks."""
+    return b'"":`' + re.sub(rb"[\\`\0]", b" ", text).replace(b"\n\n", b"``") + b"`\0"
+
+
+def is_markup(text: bytes) -> bool:
+    """Whether a text begins with a tag and has no places to fill in."""
+    begins = re.match(rb"[ \t\n\f\r]*<[a-zA-Z]", text)
+    return begins is not None and not re.search(rb"\{\{|<%", text)
 
 
 def states_in(tag: Start) -> bytes:
-    """The attributes of a tag that are data."""
+    """The attributes of a tag that are data; of custom elements and items, all prose is."""
     states = b""
+    takes_all = tag.name not in n.TAGS and "-" in tag.name
+    if tag.name == "meta":
+        takes_all = bool(dict(reversed(tag.attributes)).get("itemprop"))
     for name, value in tag.attributes:
         if len(value) < 80:
             continue
         text = text_of_value(value)
         if value.startswith((b"{", b"[")):
             states += b'"' + name.encode("latin-1") + b'": ' + text + b" \0"
-        elif name.lower().startswith("data-") and is_prose(value):
+        elif (takes_all or name.lower().startswith("data-")) and is_prose(value):
             states += b'"' + name.encode("latin-1") + b'":`' + text + b"`\0"
     return states
 
@@ -128,28 +152,40 @@ def is_prose(string: bytes) -> bool:
     )
 
 
-def told(page: bytes) -> tuple[bytes, bytes]:
-    """The states, and the longest description, outside templates."""
-    states = description = b""
-    templates = 0
+def told(page: bytes) -> tuple[bytes, bytes, bytes]:
+    """The states, the longest description and markup, outside templates or whole ones."""
+    states = b""
+    descriptions, markup = [b""], [b""]
+    templates = begin = at = 0
     tokenizer = Tokenizer(page)
     while (token := tokenizer.token()) is not None:
-        if isinstance(token, End) and token.name == "template":
-            templates = max(templates - 1, 0)
+        start, at = at, tokenizer.at
+        is_template = isinstance(token, (Start, End)) and token.name == "template"
+        if is_template and isinstance(token, End) and templates:
+            templates -= 1
+            markup += [page[begin:start]] if not templates else []
+        elif page.startswith(b"<!--", start) and not templates:
+            markup.append(page[start + 4 : at])
         if not isinstance(token, Start):
             continue
-        templates += token.name == "template"
+        begin = at if is_template and not templates else begin
+        templates += is_template
         if token.name == "plaintext":
             break
-        if not templates and token.name != "meta":
-            states += states_in(token)
+        states += states_in(token) if not templates else b""
         content = tokenizer.raw(token.name) if n.TAGS.get(token.name, 0) & n.RAW else b""
-        if token.name == "script" and not templates:
-            states += state_of(content)
-        if token.name == "meta" and not templates:
-            value = description_of(token)
-            description = value if len(value) > len(description) else description
-    return states, description
+        at = tokenizer.at
+        if templates:
+            continue
+        if token.name == "script":
+            markup.append(content)
+            states += state_of(token, content)
+        elif token.name == "textarea":
+            states += state_of_text(content)
+        elif token.name == "meta":
+            descriptions.append(description_of(token))
+    markup = [b"", *filter(is_markup, markup)]
+    return states, max(descriptions, key=len), max(markup, key=len)
 
 
 def description_of(meta: Start) -> bytes:

@@ -564,7 +564,7 @@ def _meaning(  # noqa: PLR0911
         return names.HIDDEN if _hash_of(page, value, short) == names.TRUE else 0
     if size == 10 and name == ARIA_MODAL and spells(page, begin, end, ARIA, CASE):
         is_modal = _hash_of(page, value, short) == names.TRUE
-        return names.NEGATIVE | names.SURE if is_modal else 0
+        return names.NEGATIVE | names.SURE | names.ALIKE if is_modal else 0
     return 0
 
 

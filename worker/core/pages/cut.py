@@ -72,6 +72,7 @@ ARTICLE_PROSE = 200  # an <article> with less is not counted as one of several
 # Class names of parts of tables describe the layout, so they cut nothing.
 _PARTS = names.set_of("table tr td th tbody thead tfoot dt dd")
 _BOILERPLATE = names.set_of("nav footer aside button label option menu figcaption")
+_WHOLE = names.set_of("html body main article")  # a consent tool gives these its classes, too
 MARGINS = names.set_of("nav footer aside button option label")
 # A weak word cuts none of these.
 _TEXT = names.set_of("p li pre ul ol dl table blockquote h1 h2 h3 h4 h5 h6")
@@ -368,7 +369,10 @@ def cut_boilerplate(room: Any, words: Any) -> Any:
         cut = nodes[nodes[k, N_PARENT], N_CUT] or nodes[k, N_CUT]
         is_part = by_parts and _is_part(nodes, k)
         nodes[k, N_WHOLE] = nodes[k, N_PROSE] if is_part else nodes[nodes[k, N_PARENT], N_WHOLE]
-        is_alike = nodes[k, N_OWN] & names.ALIKE != 0
+        # A dialog with an h1 may be all that there is.
+        may_be_page = _WHOLE[nodes[k, N_TAG]] or nodes[k, N_H1] > 0
+        is_terms = nodes[k, N_ABOVE] & names.TERMS != 0
+        is_alike = nodes[k, N_OWN] & names.ALIKE != 0 and (is_terms or not may_be_page)
         if cut or is_alike or _is_cut(room, k, total, words, is_thread):
             nodes[k, N_CUT] = 1
             count += 1

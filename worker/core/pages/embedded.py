@@ -8,21 +8,21 @@ without scripts:
 
     <script type="application/ld+json">{"articleBody": "..."}</script>
     <noscript><p>...</p></noscript>
-    <script type="text/template"><article>...</article></script>
     <iframe srcdoc="&lt;p&gt;..."></iframe>
+    <script type="text/template"><article>...</article></script>, or a template, or a comment
     <script>window.__STATE__ = {"post": {"body": "..."}}</script>
 
-The scanner notes the longest of each of the first four kinds in passing. If little of the page is
-its main text, the kinds are read in this order, each as an article of its own under the page's
-title. The first that has much more main text takes the place of the page's text. It never joins it:
-two pages with one sentence in front would be alike by that.
+The scanner notes the longest JSON-LD, noscript and frame in passing, `told.py` the rest. If little
+of the page is its main text, the kinds are read in this order, each as an article of its own under
+the page's title. The first that has much more main text takes the place of the page's text. It
+never joins it: two pages with one sentence in front would be alike by that.
 
 Much more, so that nothing changes on a page that shows its text: data and frames repeat the text of
 many pages, or its beginning. JSON-LD says that it is the article (`data.py`). The next three may be
 what a site says on all its pages, about scripts or in a widget. So they need an h1, an article or a
 main part of their own. Without one they replace a notice alone, and are longer than what is kept:
-an article may be named like a dialog. A script of markup needs both: most are a site's templates. A
-page that was read in vain is read again as it stands.
+an article may be named like a dialog. Markup that is not shown needs both: most is a site's
+templates. A page that was read in vain is read again as it stands.
 
 A state says of none of its strings that it is the article (`told.py`), so it is looked for only
 where nothing shown looks like a page's own text: no heading of the page, no article. If a notice is
@@ -67,8 +67,6 @@ from worker.core.pages.skeleton import (
     DATA_END,
     FRAME_BEGIN,
     FRAME_END,
-    MARKUP_BEGIN,
-    MARKUP_END,
     N_ABOVE,
     N_TAG,
     NODES,
@@ -100,7 +98,7 @@ OTHER_MORE = 4  # ... or as a page that is more than a notice, where it may not 
 LETTERS_MAX = 3  # letters that a byte can count as: a character of Chinese has three bytes
 OWN = 2  # the first container that is embedded: before it are the page and the article around it
 KINDS = 5
-DATA, NOSCRIPT, MARKUP, FRAME, STATE = range(KINDS)
+DATA, NOSCRIPT, FRAME, MARKUP, STATE = range(KINDS)
 SAMPLE = 64  # bytes of letters that the page shows, which are looked for in a state
 WORD = 8  # bytes that are compared at once
 CHARACTER_BYTES = 3  # of a character of Chinese, and of other scripts without spaces
@@ -118,7 +116,6 @@ def longest_embedded(room: Any) -> Any:
     return max(
         state[DATA_END] - state[DATA_BEGIN],
         state[NOSCRIPT_END] - state[NOSCRIPT_BEGIN],
-        state[MARKUP_END] - state[MARKUP_BEGIN],
         state[FRAME_END] - state[FRAME_BEGIN],
     )
 
@@ -142,16 +139,18 @@ def read_embedded(
     if shown > SHOWN_MAX or kept > KEPT_MAX:
         return has_all, size, room
     spans = np.zeros(2 * KINDS + 2, np.int64)
-    spans[: 2 * STATE] = room.state[DATA_BEGIN : FRAME_END + 1]
+    spans[: 2 * MARKUP] = room.state[DATA_BEGIN : FRAME_END + 1]
     states = np.zeros(0, np.uint8)
     title = room.title[: room.state[TITLE_SIZE]].copy()
     is_told = _shows_notice(room, shown)
-    if is_told:
+    if is_told or shown <= NOTICE_MAX:
         page = np.int64(data.ctypes.data)
         references = room.state[REFERENCES_AT]
-        states, states_end = told_of(page, begin, end, spans[2 * KINDS :], references)
-        _drop_shown(room, states, states_end)
-        spans[2 * STATE + 1] = states_end
+        markup = spans[2 * MARKUP : 2 * STATE]
+        states, states_end = told_of(page, begin, end, markup, spans[2 * KINDS :], references)
+        if is_told:
+            _drop_shown(room, states, states_end)
+            spans[2 * STATE + 1] = states_end
     was_scanned = False
     for kind in range(KINDS):
         first = spans[2 * kind]

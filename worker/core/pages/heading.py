@@ -29,11 +29,14 @@ from worker.core.pages.skeleton import (
     N_END,
     N_FIRST,
     N_MARK,
+    N_OWN,
     N_PARENT,
     N_TAG,
+    NODES,
     REGION,
     TEXT_BEGIN,
     TITLE_BLOCK,
+    TITLE_SIZE,
 )
 from worker.core.pages.titles import repeats_title
 
@@ -45,8 +48,11 @@ REST_OF_LINE = 20  # ... and behind a line that repeats the title: it may stand 
 PEERS_MAX = 1  # headings of its level may stand before it: that of a box
 NO_LEVEL = 6
 LEVEL_UP = 8  # containers around a block in which its heading is looked for
+DIALOG_SHARE = 2  # ... and a dialog is the page if not more than so many times its prose is outside
 REST_MIN = 60  # letters of prose that follow it, at least
 
+_DIALOG = names.NEGATIVE | names.SURE | names.ALIKE
+_HANDED = names.NEGATIVE | names.SURE
 MENU = names.IN_NAV | names.SURE  # a heading in one of these is none of the page
 # In one of these it may be another one, so the page need not begin there.
 _MARGIN = names.NEGATIVE | names.COMMENT | names.IN_ASIDE | names.IN_FOOTER
@@ -80,6 +86,41 @@ def find_headline(room: Any) -> Any:
             longest = length
             marked = heading
     return headline
+
+
+@fused
+def open_titled_dialog(room: Any) -> None:
+    """
+    Let a dialog be none if it is the page: its heading is half of the title or more, no heading
+    outside dialogs repeats the title, and dialogs hold a third of the prose. Applications show a
+    picture or an article so, above the list that leads to it.
+    """
+    nodes = room.nodes
+    titled = np.int64(0)
+    inside = np.int64(0)
+    outside = np.int64(0)
+    for b in range(room.state[BLOCKS]):
+        node = room.blocks[b, B_NODE]
+        above = nodes[node, N_ABOVE]
+        if above & names.HIDDEN:
+            continue
+        is_prose = room.blocks[b, B_KEEP] == PROSE
+        if not above & names.SURE:
+            outside += room.blocks[b, B_LENGTH] if is_prose else 0
+            continue
+        inside += room.blocks[b, B_LENGTH] if is_prose else 0
+        is_long = room.blocks[b, B_LENGTH] >= HEADLINE_MIN
+        is_half = is_long and room.blocks[b, B_BYTES] * 2 >= room.state[TITLE_SIZE]
+        if is_half and above & names.IN_HEADING and repeats_title(room, b):
+            titled = node
+    while titled > 0 and not nodes[titled, N_OWN] & names.ALIKE:
+        titled = nodes[titled, N_PARENT]
+    if titled <= 0 or inside * DIALOG_SHARE < outside or find_headline(room) >= 0:
+        return
+    nodes[titled, N_OWN] &= ~_DIALOG
+    for k in range(1, room.state[NODES]):
+        handed = nodes[k, N_OWN] | nodes[nodes[k, N_PARENT], N_ABOVE]
+        nodes[k, N_ABOVE] = (nodes[k, N_ABOVE] & ~_DIALOG) | (handed & _HANDED)
 
 
 @fused

@@ -9,8 +9,9 @@ with a number ("48 products"), and the list must have many entries that are alik
 other pages follow, the list goes on there: then it may be short, and stand below other lines.
 
     introduction    the text that is kept, outside lists and tables, if it is short
-    entries         headings of one level with a link, or else links; below the introduction, or
-                    between the page's heading and the introduction
+    entries         headings of one level with a link; or links below headings of their own, in
+                    <main>; or else links; below the introduction, or between the page's heading
+                    and the introduction
     list            the boxes that hold the entries, side by side
 """
 
@@ -59,8 +60,12 @@ PAGER_BEHIND = 2  # blocks that may stand between a list and these links
 LINE_LENGTH = 40
 TEASER_UP = 6  # the teaser that is an entry is looked for in so many containers: time is linear
 
-# What a block is to a list.
-OTHER, ENTRY, END_OF_LIST = range(3)
+LINK_LETTERS = 24  # a block of links alone counts as an entry for each: line breaks end no block
+GROUPS_MIN = 3  # headings with links below each: one is that of related pages
+
+# What a block is to a list, and what its entries are.
+OTHER, ENTRY, END_OF_LIST, HEAD = range(4)
+BY_HEADING, BY_GROUP, BY_LINK = range(3)
 
 _MARGIN = (
     names.HIDDEN | names.SURE | names.COMMENT | names.IN_NAV | names.IN_ASIDE | names.IN_FOOTER
@@ -181,16 +186,25 @@ def _may_be_listed(nodes: Any, node: Any) -> Any:
 @fused
 def _list_within(room: Any, begin: Any, end: Any) -> Any:
     """Return the list that begins with these blocks, perhaps behind margins and a line."""
-    listed = _list_of_entries(room, begin, end, True)
-    return listed if listed.end > 0 else _list_of_entries(room, begin, end, False)
+    for kind in range(BY_HEADING, BY_LINK + 1):
+        is_main = room.nodes[room.state[REGION], N_ABOVE] & names.IN_MAIN
+        if kind != BY_GROUP or is_main:
+            listed = _list_of_entries(room, begin, end, kind)
+            if listed.end > 0:
+                return listed
+    return _NO_LIST
 
 
 @fused
-def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
-    """Return the list whose entries are the linked headings of these blocks, or their links."""
+def _list_of_entries(room: Any, begin: Any, end: Any, kind: Any) -> Any:
+    """
+    Return the list whose entries are the linked headings of these blocks, or the links below their
+    headings, or their links.
+    """
     blocks = room.blocks
     nodes = room.nodes
     count = np.int64(0)
+    heads = 0
     first = begin
     last = begin
     b = begin
@@ -198,15 +212,21 @@ def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
         role = OTHER
         if _may_be_listed(nodes, blocks[b, B_NODE]):
             like = first if count > 0 else b
-            role = _role_by_heading(room, b, like) if headings else _role_by_link(room, b)
+            if kind == BY_HEADING:
+                role = _role_by_heading(room, b, like)
+            else:
+                role = _role_by_link(room, b, end if kind == BY_GROUP else b)
         if role == END_OF_LIST and count > 0:  # what stands before the first is looked at below
             break
-        if role == ENTRY:
-            first = b if count == 0 else first
+        if role == HEAD:
+            first = b if heads == 0 else first
+            heads += 1
+        elif role == ENTRY and (heads > 0 or kind != BY_GROUP):
+            first = b if count + heads == 0 else first
             last = b
-            count += 1
+            count += 1 if kind == BY_HEADING else max(blocks[b, B_LENGTH] // LINK_LETTERS, 1)
         b += 1
-    if count < LISTED_PAGED:
+    if count < LISTED_PAGED or (kind == BY_GROUP and heads < GROUPS_MIN):
         return _NO_LIST
     first_node = blocks[first, B_NODE]
     last_node = blocks[last, B_NODE]
@@ -214,7 +234,7 @@ def _list_of_entries(room: Any, begin: Any, end: Any, headings: Any) -> Any:
     within = nodes[first_node, N_ABOVE] & nodes[last_node, N_ABOVE] & ~nodes[around, N_ABOVE]
     first_box = _branch(nodes, around, first_node)
     last_box = _branch(nodes, around, last_node)
-    if not headings:  # a card may have several links
+    if kind == BY_LINK and first_node != last_node:  # a card may have several links
         count = min(count, _boxes(nodes, around, first_box, last_box))
     start = nodes[first_box, N_FIRST]
     stop = min(b, nodes[last_box, N_END])
@@ -272,14 +292,15 @@ def _leads_on(room: Any, heading: Any) -> Any:
 
 
 @fused
-def _role_by_link(room: Any, b: Any) -> Any:
+def _role_by_link(room: Any, b: Any, end: Any) -> Any:
     """
-    Return what a block is to a list of links. It ends at a heading, and at a text outside lists and
-    tables that is longer than a line.
+    Return what a block is to a list of links. It ends at a text outside lists and tables that is
+    longer than a line, and at a heading, but for one that a link follows before block `end`.
     """
     above = room.nodes[room.blocks[b, B_NODE], N_ABOVE]
     if above & names.IN_HEADING:
-        return END_OF_LIST
+        is_head = b + 1 < end and _is_link(room.blocks, b + 1) and not _is_link(room.blocks, b)
+        return HEAD if is_head else END_OF_LIST
     if _is_link(room.blocks, b):
         return ENTRY
     is_line = room.blocks[b, B_LENGTH] < LINE_LENGTH

@@ -191,5 +191,5 @@ INSIDE[[TABLE, LI, BLOCKQUOTE]] = IN_TABLE, IN_LIST, IN_QUOTE
 INSIDE[H1 : H6 + 1] = IN_HEADING
 HANDED_DOWN = HIDDEN | NEGATIVE | SURE | COMMENT | IN_MAIN  # of the flags of words and roles
 IMPLIED = np.zeros(256, np.int64)  # of each element: the words that it stands for
-IMPLIED[DIALOG] = NEGATIVE | SURE
+IMPLIED[DIALOG] = NEGATIVE | SURE | ALIKE
 LANDMARKS = set_of("main article h1")

@@ -27,8 +27,6 @@ from worker.core.pages.skeleton import (
     FRAME_END,
     HAS_BODY,
     IS_XML,
-    MARKUP_BEGIN,
-    MARKUP_END,
     NOSCRIPT_BEGIN,
     NOSCRIPT_END,
     OUT_AT,
@@ -232,15 +230,13 @@ def _raw(page: Any, i: Any, end: Any, room: Any, about: Any, at: Any) -> Any:
 @fused
 def _note_embedded(page: Any, begin: Any, inner: Any, stop: Any, tag: Any, room: Any) -> None:
     """
-    Note the longest JSON-LD with an `articleBody`, noscript, script of markup, and srcdoc:
+    Note the longest JSON-LD with an `articleBody`, noscript, and srcdoc:
     `page[begin:inner]` are the attributes, `page[inner:stop]` is the content.
     """
     if is_dropped(room):
         return
     if tag == names.NOSCRIPT:
         _note(room, NOSCRIPT_BEGIN, NOSCRIPT_END, inner, stop)
-    elif tag == names.SCRIPT and _is_markup(page, inner, stop):
-        _note(room, MARKUP_BEGIN, MARKUP_END, inner, stop)
     elif tag == names.IFRAME:
         # A srcdoc is shorter than its tag: most tags need not be read again.
         if inner - begin <= state_of(room)[FRAME_END] - state_of(room)[FRAME_BEGIN]:
@@ -256,10 +252,10 @@ def _note_embedded(page: Any, begin: Any, inner: Any, stop: Any, tag: Any, room:
 
 
 @fused
-def _is_markup(page: Any, i: Any, end: Any) -> Any:
+def is_markup(page: Any, i: Any, end: Any) -> Any:
     """
-    Return whether a script is markup, which another script shows: it begins with a tag, and is no
-    template with places to fill in, {{ or <%.
+    Return whether a script, a template or a comment is markup that a script may show: it begins
+    with a tag, and has no places to fill in, {{ or <%.
     """
     i = characters.skip_space(page, i, end)
     if i + 1 >= end or byte_at(page, i) != 60 or not ABOUT_BYTE[byte_at(page, i + 1)] & LETTER:

@@ -79,6 +79,7 @@ from worker.core.pages.cut import (
     cut_boilerplate,
     cut_later_articles,
 )
+from worker.core.pages.heading import open_titled_dialog
 from worker.core.pages.keep import counts, cut_inserts, keep_all, keep_blocks, keep_most
 from worker.core.pages.listed import keep_listed
 from worker.core.pages.measures import (
@@ -122,6 +123,7 @@ def select(room: Any) -> Any:
     are looked for last: what another look finds holds them.
     """
     hidden = grade_blocks(room)
+    open_titled_dialog(room)
     read_buttons(room)
     mark_terms(room)
     uncover(room, hidden)

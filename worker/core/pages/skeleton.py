@@ -100,7 +100,7 @@ STACK_COLUMNS = 10
 # page is XML, whether there are slots and parts of streamed content, the block of the heading (-1
 # for none), the same if the heading repeats the title and stands outside the region, the first
 # block behind the boxes before it (0 where there are none); begin and end of the longest JSON-LD,
-# noscript, script of markup and srcdoc of the page; and where the arrays are.
+# noscript and srcdoc of the page; and where the arrays are.
 (
     DEPTH,
     NODE,
@@ -126,11 +126,9 @@ STACK_COLUMNS = 10
     DATA_END,
     NOSCRIPT_BEGIN,
     NOSCRIPT_END,
-    MARKUP_BEGIN,
-    MARKUP_END,
     FRAME_BEGIN,
     FRAME_END,
-) = range(28)
+) = range(26)
 (
     OUT_AT,
     BLOCKS_AT,
@@ -141,8 +139,8 @@ STACK_COLUMNS = 10
     STACK_AT,
     NEAREST_AT,
     REFERENCES_AT,
-) = range(28, 37)
-STATE_SIZE = 37
+) = range(26, 35)
+STATE_SIZE = 35
 
 
 class Skeleton(NamedTuple):

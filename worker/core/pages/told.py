@@ -7,7 +7,13 @@ Frameworks hand the data of a page to its script, under names of their own and i
     <script>window.__APOLLO_STATE__ = {"Post:7": {"content": "<p>...</p>"}}</script>
     <script>self.__next_f.push([1, "5:[\\"$\\",null,{\\"text\\":\\"...\\"}]"])</script>
     <div id="app" data-page="{&quot;props&quot;:{&quot;body&quot;:&quot;...&quot;}}">
+    <template><article>...</article></template>  <!-- <article>...</article> -->
+    <script type="text/markdown">...</script>  <textarea>...</textarea>
+    <meta itemprop="articleBody" content="...">
     <meta name="description" content="...">
+
+Markup that is not shown is noted, the longest of scripts, whole templates and comments: a script
+may show it. A block of data that is no JSON is text, and a field is.
 
 No key says which of the strings is the text. But prose is long, and code and addresses do not look
 like it: it has spaces, and no brace. Paragraphs stand behind one key each time ("text"), and the
@@ -40,41 +46,51 @@ from worker.core.kernels.machine import SLACK, byte_at, copy_bytes, put_code_poi
 from worker.core.pages import characters, names
 from worker.core.pages.characters import ABOUT_BYTE, ALNUM, CASE, LETTER, put_value, skip_space
 from worker.core.pages.data import behind_tag, put_bytes, put_string
-from worker.core.pages.scan import read_name
+from worker.core.pages.scan import is_markup, read_name
 from worker.core.pages.streamed import skip_declaration
 
 PROSE_BYTES = 80  # a string of a state with as many may be prose
 SPACES = 16  # prose has a space for so many bytes
 WIDE = 2  # ... or one of so many of its bytes in a character of three, as in Chinese, or an escape
 
-DESCRIPTION, NAME, PROPERTY, CONTENT, DATA_NAME, NO_KEY = (
+# fmt: off
+(COMMENT, DESCRIPTION, NAME, PROPERTY, CONTENT, ITEMPROP, DATA_NAME, TYPE, SCRIPT, MODULE,
+ ESCAPED_QUOTE, NO_KEY) = (
     np.frombuffer(word, np.uint8)
-    for word in (b"description", b"name", b"property", b"content", b"data-", b'"":')
+    for word in (b"<!--", b"description", b"name", b"property", b"content", b"itemprop", b"data-",
+                 b"type", b"script", b"module", b"&q;", b'"":')
 )
+# fmt: on
+# Angular's names of characters in a state: &q; &a; &s; &l; &g;
+ESCAPES = np.frombuffer(b"qaslg", np.uint8)
+ESCAPED = np.frombuffer(b"\"&'<>", np.uint8)
 SLOTS = 4_096  # for keys with prose: the messages of a site have hundreds, each with a sentence
 PROBES = 16  # slots that a key may have: if others have them all, its prose is not read
 
 
 @fused_allocating
-def told_of(page: Any, begin: Any, end: Any, description: Any, references: Any) -> Any:
+def told_of(page: Any, begin: Any, end: Any, markup: Any, description: Any, references: Any) -> Any:
     """
     Return the states of the page `page[begin:end]`, from an address, each with a zero behind it;
-    and their size. Writes where the longest description begins and ends into `description`, two
-    numbers that are 0.
+    and their size. Writes where the longest markup that is not shown, and the longest description
+    begin and end into `markup` and `description`, two numbers each.
     """
     # No reference becomes more than half as long again, and the rest is less than an attribute has.
     states = np.zeros(2 * (end - begin + SLACK), np.uint8)
     to = np.int64(states.ctypes.data)
-    size = _find_told(page, begin, end, to, description, references)
+    size = _find_told(page, begin, end, to, markup, description, references)
     states[size : size + SLACK] = 0
     return states, size
 
 
 @apart
-def _find_told(page: Any, i: Any, end: Any, out: Any, description: Any, references: Any) -> Any:
-    """Write the states, and note the description. Returns where the states end."""
+def _find_told(
+    page: Any, i: Any, end: Any, out: Any, markup: Any, description: Any, references: Any
+) -> Any:
+    """Write the states, and note markup and description. Returns where the states end."""
     at = np.int64(0)
     templates = 0  # that are open: what stands in one is no part of the page
+    outermost = np.int64(0)  # where the content of the outermost one begins
     while True:
         start = machine.find_less_than(page, i, end)
         if start >= end:
@@ -84,10 +100,15 @@ def _find_told(page: Any, i: Any, end: Any, out: Any, description: Any, referenc
             i, key = read_name(page, start + 2, end)
             i = characters.read_attributes(page, i, end, np.int64(0))[0] + 1
             element = names.look_up(names.TAG_TABLE, key)
-            templates -= templates > 0 and element & names.TAG == names.TEMPLATE
+            ends = templates > 0 and element & names.TAG == names.TEMPLATE
+            templates -= ends
+            if ends and templates == 0:
+                _note_markup(page, outermost, start, markup)
             continue
         if not ABOUT_BYTE[byte] & LETTER:
             i = skip_declaration(page, start, end)
+            if templates == 0 and characters.spells(page, start, end, COMMENT, 0):
+                _note_markup(page, start + len(COMMENT), i, markup)
             continue
         inner, key = read_name(page, start + 1, end)
         element = names.look_up(names.TAG_TABLE, key)
@@ -96,21 +117,36 @@ def _find_told(page: Any, i: Any, end: Any, out: Any, description: Any, referenc
         if i >= end or tag == names.PLAINTEXT:  # the page's end cuts it off
             return at
         i += 1
+        outermost = i if templates == 0 else outermost
         templates += tag == names.TEMPLATE
-        if templates == 0:
+        if templates == 0 and i - inner > PROSE_BYTES:
+            takes_all = element == 0 and characters.has_hyphen(page, start + 1, inner)
             if tag == names.META:
-                _note_description(page, inner, i, description)
-            elif i - inner > PROSE_BYTES:
-                at = _put_attributes(page, inner, i, out, at, references)
+                item, item_end = characters.find_attribute(page, inner, i, ITEMPROP)
+                takes_all = item < item_end
+            at = _put_attributes(page, inner, i, out, at, (takes_all, references))
+        if templates == 0 and tag == names.META:
+            _note_description(page, inner, i, description)
         if element & names.RAW:
             stop = (
                 characters.skip_script(page, i, end)
                 if tag == names.SCRIPT
                 else characters.skip_raw(page, i, end, key, inner - start - 1)
             )
-            if tag == names.SCRIPT and templates == 0:
-                at = _put_state(page, i, stop, out, at)
+            if templates == 0:
+                at = _put_raw(page, tag, inner, i, stop, out, at, markup)
             i = stop
+
+
+@fused
+def _put_raw(
+    page: Any, tag: Any, inner: Any, i: Any, stop: Any, out: Any, at: Any, markup: Any
+) -> Any:
+    """Write a script that is data, or a field; note a script that is markup. Returns as above."""
+    if tag == names.SCRIPT:
+        _note_markup(page, i, stop, markup)
+        return _put_state(page, i, stop, out, at, _is_code(page, inner, i))
+    return _put_text(page, i, stop, out, at) if tag == names.TEXTAREA else at
 
 
 @fused
@@ -129,18 +165,39 @@ def _note_description(page: Any, begin: Any, end: Any, description: Any) -> None
 
 
 @fused
-def _put_attributes(page: Any, i: Any, end: Any, out: Any, at: Any, references: Any) -> Any:
+def _note_markup(page: Any, begin: Any, end: Any, markup: Any) -> None:
+    """Note what is markup, if it is longer than the one before."""
+    if end - begin > markup[1] - markup[0] and is_markup(page, begin, end):
+        markup[0] = begin
+        markup[1] = end
+
+
+@fused
+def _is_code(page: Any, begin: Any, end: Any) -> Any:
+    """Return whether the attributes of a script let it be one, and not a block of data."""
+    value, stop = characters.find_attribute(page, begin, end, TYPE)
+    return (
+        value == stop
+        or characters.has_word(page, value, stop, SCRIPT)
+        or characters.has_word(page, value, stop, MODULE)
+    )
+
+
+@fused
+def _put_attributes(page: Any, i: Any, end: Any, out: Any, at: Any, about: Any) -> Any:
     """
-    Write the attributes of a tag that are data: an object or an array, and prose that is named
-    data-..., as a string. The name is the key of each. Returns where they end.
+    Write the attributes of a tag that are data: an object or an array, and prose, as a string, if
+    it is named data-..., or in any attribute if the tag `takes_all`: a custom element, and a <meta>
+    that says something of an item. The name is the key of each. Returns where they end.
     """
+    takes_all, references = about
     while i < end:
         name, name_end, value, value_end, i = characters.next_attribute(page, i, end)
         if value_end - value < PROSE_BYTES:
             continue
         byte = byte_at(page, value)
         mark = np.int64(32 if byte == 123 or byte == 91 else 96)
-        is_named = characters.spells(page, name, name_end, DATA_NAME, CASE)
+        is_named = takes_all or characters.spells(page, name, name_end, DATA_NAME, CASE)
         if mark == 96 and not (is_named and _is_prose(page, value, value_end)):
             continue
         set_byte(out, at, np.int64(34))
@@ -160,10 +217,11 @@ def _put_attributes(page: Any, i: Any, end: Any, out: Any, at: Any, references: 
 
 
 @fused
-def _put_state(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+def _put_state(page: Any, i: Any, end: Any, out: Any, at: Any, is_code: Any) -> Any:
     """
     Write a script that is data: it begins with an object or an array, or strings hold half of it.
-    Most of a script that is code stands in none. Returns where it ends.
+    Most of a script that is code stands in none. A block of data of another type is text. Returns
+    where it ends.
     """
     i = skip_space(page, i, end)
     byte = byte_at(page, i) if i < end else np.int64(0)
@@ -174,12 +232,62 @@ def _put_state(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
             inside += stop - begin
             begin, stop = _next_string(page, stop + 1, end, False)
         if inside * 2 < end - i or i >= end:
-            return at
+            return at if is_code or byte == 60 else _put_text(page, i, end, out, at)
     at = put_bytes(out, at, NO_KEY)
-    copy_bytes(page, i, out, at, end - i)
-    at += end - i
+    if characters.spells(page, i + 1, end, ESCAPED_QUOTE, 0):
+        at = _put_unescaped(page, i, end, out, at)
+    else:
+        copy_bytes(page, i, out, at, end - i)
+        at += end - i
     set_byte(out, at, np.int64(0))
     return at + 1
+
+
+@fused
+def _put_unescaped(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+    """
+    Write a state of Angular before version 17, which writes "&q;" for a quotation mark, and so on.
+    Returns where it ends.
+    """
+    while i < end:
+        byte = byte_at(page, i)
+        if byte == 38 and i + 2 < end and byte_at(page, i + 2) == 59:
+            letter = byte_at(page, i + 1)
+            for k in range(len(ESCAPES)):
+                if letter == ESCAPES[k]:
+                    byte = np.int64(ESCAPED[k])
+                    i += 2
+                    break
+        set_byte(out, at, byte)
+        at += 1
+        i += 1
+    return at
+
+
+@fused
+def _put_text(page: Any, i: Any, end: Any, out: Any, at: Any) -> Any:
+    """
+    Write a text as strings without a key, one for what stands between two line breaks. Returns
+    where they end.
+    """
+    at = put_bytes(out, at, NO_KEY)
+    set_byte(out, at, np.int64(96))
+    at += 1
+    while i < end:
+        byte = byte_at(page, i)
+        if byte == 10 and i + 1 < end and byte_at(page, i + 1) == 10:
+            set_byte(out, at, np.int64(96))
+            byte = np.int64(96)
+            at += 1
+            i += 1
+        elif byte == 92 or byte == 96 or byte == 0:
+            byte = np.int64(32)
+        set_byte(out, at, byte)
+        at += 1
+        i += 1
+    set_byte(out, at, np.int64(96))
+    set_byte(out, at + 1, np.int64(0))
+    return at + 2
 
 
 @fused_allocating
