@@ -619,13 +619,13 @@ def archive_plan() -> Lines:
         ],
     )  # fmt: skip
     yield from note(
-        f"As `neardup plan --archive --cores {CLUSTER_CORES}` says it, and right within a factor of "
-        f"two. Assumed: a share of {planner.COPIES:.2f} of the documents are copies; a page takes "
+        f"As `neardup plan --archive --cores {CLUSTER_CORES}` says it, within a factor of two "
+        f"where it was measured. Assumed: a share of {planner.COPIES:.2f} of the documents are copies; a page takes "
         f"{plan.ROW_US:.0f} µs to read and {plan.VERDICT_US:.0f} to answer; a row takes the judge "
         f"{plan.JUDGE_ROW_US:.0f} µs besides the search, and {plan.JUDGE_ROW_US_PER_MILLION} more per "
         f"million originals, as in a run of 100 M rows; an original takes {plan.SLICED_US} µs in an "
         f"index that is made to be asked. The search was measured (`make bench-rules`) with up to "
-        f"{max(size.measured_us[-1][0] for size in planner.SIZES) // 10**6} M originals, the judge with up to "
+        f"{planner.BEYOND.measured_us[-1][0] // 10**6} M originals, the judge with up to "
         f"{plan.JUDGE_MILLIONS_MAX:.0f} M. Everything beyond is extrapolated."
     )
 

@@ -131,11 +131,12 @@ def test_each_size_ends_where_the_next_begins() -> None:
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
 def test_a_size_keeps_what_its_name_promises(size: Size) -> None:
     """
-    At most 55 µs at the end of its range, which was measured, and a recall within .0035 of the
-    default's; an index that starts from nothing has the buckets for the range.
+    At most 55 µs at the end of its range on a Xeon, which takes twice as long as what was measured,
+    and a recall within .0035 of the default's; an index that starts from nothing has the buckets
+    for the range.
     """
     planned = estimate_directed(size.rules, size.documents_max)
-    assert planned.query_insert_ns <= 1e3 * SERVED_US_MAX
+    assert planned.query_insert_ns <= 1e3 * SERVED_US_MAX / 2
     assert size.documents_max <= size.measured_us[-1][0]
     assert size.recall >= SIZES[0].recall - 0.0035
     assert bucket_bits(size.rules, 0) == planned.bits
@@ -159,7 +160,7 @@ def test_what_is_told_of_a_size_is_what_was_measured() -> None:
 
 @pytest.mark.parametrize("size", [*SIZES, BEYOND], ids=lambda size: line_of(size.rules))
 def test_the_cost_of_a_document_lies_on_lines_through_what_was_measured(size: Size) -> None:
-    """Fewer originals than measured cost as much as the fewest, more go on along the last line."""
+    """Fewer originals than measured cost as much as the fewest; more, as entries are read."""
     points = size.measured_us
     for originals, microseconds in points:
         assert directed_us(size.rules, originals) == pytest.approx(microseconds)
@@ -167,8 +168,17 @@ def test_the_cost_of_a_document_lies_on_lines_through_what_was_measured(size: Si
         between = directed_us(size.rules, (few + many) // 2)
         assert between == pytest.approx((few_us + many_us) / 2)
     assert directed_us(size.rules, 1) == points[0][1]
-    (few, few_us), (many, many_us) = points[-2:]
-    assert directed_us(size.rules, 2 * many - few) == pytest.approx(2 * many_us - few_us)
+    most, most_us = points[-1]
+    read = entries_read(size.rules, 5 * most) / entries_read(size.rules, most)
+    assert directed_us(size.rules, 5 * most) == pytest.approx(most_us * read)
+
+
+@pytest.mark.parametrize("documents", [12 * 10**7, 3 * 10**8, 10**9, planner.INDEX_MAX])
+def test_no_named_size_costs_less_than_what_is_planned_beyond_them(documents: int) -> None:
+    """They find more and take less memory, so the plan would be wrong."""
+    chosen, *others = plan_directed(documents)
+    assert chosen.search == BEYOND.rules
+    assert chosen.query_insert_ns < min(one.query_insert_ns for one in others)
 
 
 def test_what_was_not_measured_has_no_cost() -> None:

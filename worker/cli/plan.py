@@ -524,7 +524,7 @@ def _show_steps(count: int, steps: Sequence[ArchiveStep], cores: int) -> None:
     whole = sum(step.hours(cores) for step in steps)
     typer.echo(
         f"\n{whole:,.1f} hours in all: the judge is one task, whatever the cores. Of pages; texts "
-        f"take less.\nThe judge's hours are right within a factor of two."
+        f"take less.\nThe judge's hours are right within a factor of two where they were measured."
     )
 
 

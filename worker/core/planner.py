@@ -155,7 +155,8 @@ SIZES = (
         ((1_000_000, 4.5), (10_000_000, 5.5), (30_000_000, 8.6), (100_000_000, 22.4)),
     ),
 )
-# For more than anybody has measured: the cost grows least, but fewer copies are found.
+# For more than anybody has measured: buckets stay short up to 800 M originals, but fewer copies are
+# found.
 BEYOND = Size(
     "",
     SearchRules(blocks=10, block_bits=26),
@@ -505,7 +506,8 @@ def directed_us(rules: SearchRules, documents: int) -> float | None:
     Return the microseconds of a document in a directed search, judged and indexed among so many
     originals. None for rules that were not measured.
 
-    Between two numbers of originals that were measured, and beyond the last, costs lie on a line.
+    Between two numbers of originals that were measured, costs lie on a line. Beyond the last, they
+    grow as the entries that are read.
 
     >>> directed_us(SearchRules(), 1), directed_us(SearchRules(blocks=5), 10**6)
     (4.1, None)
@@ -514,8 +516,11 @@ def directed_us(rules: SearchRules, documents: int) -> float | None:
     if size is None:
         return None
     points = size.measured_us
-    last = min(max(bisect_right(points, (documents, inf)), 1), len(points) - 1)
-    (few, few_us), (many, many_us) = points[last - 1 : last + 1]
+    most, most_us = points[-1]
+    if documents >= most:
+        return most_us * max(1.0, entries_read(rules, documents) / entries_read(rules, most))
+    behind = max(bisect_right(points, (documents, inf)), 1)
+    (few, few_us), (many, many_us) = points[behind - 1 : behind + 1]
     return few_us + (max(documents, few) - few) * (many_us - few_us) / (many - few)
 
 
