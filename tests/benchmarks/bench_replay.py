@@ -164,7 +164,7 @@ def _answer(replica: Replica, records: Iterable[tuple[int, bytes]]) -> float:
     rows, started = 0, time.perf_counter()
     for offset, data in records:
         record = decode(data)
-        replica.apply(record, offset, offset, keep=True)
+        replica.apply(record, offset, offset)
         for section in record.sections:
             offsets = range(section.first, section.stop)
             rows += len(replica.answers(section.source, offsets, "documents", encode_answers))

@@ -35,9 +35,9 @@ from worker.core.tables.parallel import Candidates
 from worker.errors import DocumentError, RetryError
 from worker.log import columns, duplicates, originals
 from worker.log import replica as log_replica
-from worker.log.record import Row, RowKind, Rows, Section, Source, decode, encode
+from worker.log.record import FORMAT_VERSION, Row, RowKind, Rows, Section, Source, decode, encode
 from worker.log.replica import Replica
-from worker.log.rules import Definition, Retention
+from worker.log.rules import Definition, LogDefinition, Retention
 
 EXACT, CONFIRMED = SearchRules("exact", 3), SearchRules("exact", 3, similarity_min=0.75)
 DEFINITION = Definition("nd1", "0" * 16, EXACT)
@@ -181,11 +181,16 @@ def log_of(
     ]
 
 
+def declared(of: Definition, memory: columns.Memory = columns.anonymous) -> Replica:
+    """A replica that reads the records of a log of this definition; what is committed it drops."""
+    return Replica(of, LogDefinition.of(of, FORMAT_VERSION), memory)
+
+
 def replay(records: list[bytes], definition: Definition = DEFINITION) -> Replica:
-    """A fresh replica that has applied these records, checked after each."""
-    replica = Replica(definition)
+    """A fresh replica that has read these records, checked after each."""
+    replica = declared(definition)
     for offset, data in enumerate(records):
-        replica.apply(decode(data), offset, 1_000 + offset)
+        replica.read(data, offset, 1_000 + offset)
         replica.check()
     return replica
 
@@ -215,10 +220,10 @@ def test_every_answer_is_the_oracles(
     with small_chunks() as patch:
         patch.setattr(log_replica, "LEFT_MIN", left_min)
         patch.setattr(log_replica, "RENUMBERED_FROM", 30)
-        oracle, replica = Oracle(search, retention, replaces=recrawls == "replace"), Replica(of)
+        oracle, replica = Oracle(search, retention, replaces=recrawls == "replace"), declared(of)
         for number, (data, now_ms) in enumerate(log_of(of, {0: one, 1: two}, taken)):
             oracle.apply(data, now_ms)
-            replica.apply(decode(data), number, now_ms)
+            replica.read(data, number, now_ms)
             replica.check()
             assert len(replica.judge.held) < 30 or replica.judge.held.first == 0
             partition = taken[number].partition

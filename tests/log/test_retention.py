@@ -19,7 +19,7 @@ from tests.log.test_snapshot import LOG, to_bytes
 from worker.core.search import SearchRules
 from worker.log import snapshot
 from worker.log.originals import OriginalStore
-from worker.log.record import Row, RowKind, Source, decode
+from worker.log.record import Row, RowKind, Source
 from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention
 from worker.log.snapshot import restore
@@ -53,14 +53,14 @@ def test_a_replica_restored_at_any_point_goes_on_equal(
     with logs.small_chunks():
         log, original = (
             logs.log_of(of, {0: messages, 1: messages}, taken),
-            Replica(of, memory=on_disk()),
+            logs.declared(of, on_disk()),
         )
         for offset, (data, time_ms) in enumerate(log[:cut]):
-            original.apply(decode(data), offset, time_ms)
+            original.read(data, offset, time_ms)
         restored = restore(to_bytes(original), of, LOG)
         for offset, (data, time_ms) in enumerate(log[cut:], start=cut):
             for each in (original, restored):
-                each.apply(decode(data), offset, time_ms)
+                each.read(data, offset, time_ms)
                 each.check()
         assert to_bytes(restored) == to_bytes(original)
         rebuilt = restore(to_bytes(original), of, LOG).judge.held
@@ -125,7 +125,7 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
         # A queue of few has places between its ends, too.
         patch.setattr("worker.log.judge._RENEWALS", 2)
         memory = on_disk()
-        plain, other = Replica(of), Replica(of, memory=memory)
+        plain, other = logs.declared(of), logs.declared(of, memory)
         for offset in range(80):
             action = chance.choice(["compact", "restore", *["go on"] * 6])
             if action == "compact":
@@ -134,7 +134,7 @@ def test_row_23_restores_and_compactions_at_any_moment_change_nothing(
                 other = restore(to_bytes(other), of, LOG, memory)
             data = logs.packed(of, [crawled(chance, offset)], committed=offset // 2)
             for each in (plain, other):
-                each.apply(decode(data), offset, offset)
+                each.read(data, offset, offset)
             kept = range(max(offset // 2, offset - 3), offset + 1)
             assert logs.told(plain, kept) == logs.told(other, kept)
         other.check()
@@ -174,14 +174,11 @@ def test_memory_is_given_back(expire_from: str) -> None:
     still there.
     """
     of = logs.definition(Retention(3, expire_from))  # type: ignore[arg-type]
-    replica, sizes = Replica(of), []
+    replica, sizes = logs.declared(of), []
     for number in range(14):
         first = number * STEP
-        replica.apply(
-            decode(_many(of, first, STEP, max(first - STEP, 0) if number < 12 else 11 * STEP)),
-            number,
-            number,
-        )
+        committed = max(first - STEP, 0) if number < 12 else 11 * STEP
+        replica.read(_many(of, first, STEP, committed), number, number)
         held = replica.judge.held
         columns = [*held.columns().values(), held.texts.data]
         tables = held.index.nbytes + held.names.nbytes + held.urls.nbytes
@@ -208,7 +205,7 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
     """
     monkeypatch.setattr("worker.log.replica.LEFT_MIN", 5_000)
     of = logs.definition(Retention())
-    replica, sizes = Replica(of), []
+    replica, sizes = logs.declared(of), []
     for number in range(60):
         prints = _prints(number, 500)
         offsets = range(number * 500, number * 500 + 500)
@@ -216,7 +213,7 @@ def test_memory_is_given_back_without_retention(monkeypatch: pytest.MonkeyPatch)
             Row(o, RowKind.FULL, f"doc-{o % 500}", f"u-{o % 500}", 0, prints[o % 500], o, 9)
             for o in offsets
         ]
-        replica.apply(decode(logs.packed(of, rows, committed=offsets[0])), number, 0)
+        replica.read(logs.packed(of, rows, committed=offsets[0]), number, 0)
         sizes.append(len(replica.judge.held) - replica.judge.held.first)
     replica.check()
     assert replica.documents == 500
@@ -230,15 +227,15 @@ def test_item_3_a_partition_that_fell_silent_keeps_no_original() -> None:
     so.
     """
     of = logs.definition(Retention(3))
-    replica = Replica(of)
-    replica.apply(decode(_many(of, 0, STEP, 0)), 0, 0)
+    replica = logs.declared(of)
+    replica.read(_many(of, 0, STEP, 0), 0, 0)
     copy = Row(0, RowKind.FULL, "copy", "copy", 0, _prints(0, 1)[0], 1, 9)
-    replica.apply(decode(logs.packed(of, [copy], committed=0, source=Source(logs.TOPIC, 1))), 1, 0)
+    replica.read(logs.packed(of, [copy], committed=0, source=Source(logs.TOPIC, 1)), 1, 0)
     for number in range(1, 8):
-        replica.apply(decode(_many(of, number * STEP, STEP, number * STEP)), 1 + number, number)
+        replica.read(_many(of, number * STEP, STEP, number * STEP), 1 + number, number)
     assert replica.judge.held.first == 0
     replica.serve(logs.TOPIC, {0: 8 * STEP, 1: 1})
-    replica.apply(decode(_many(of, 8 * STEP, 1, 8 * STEP)), 9, 8)
+    replica.read(_many(of, 8 * STEP, 1, 8 * STEP), 9, 8)
     assert replica.judge.held.first == CHUNK
 
 

@@ -610,7 +610,7 @@ def _of_the_present_topic(
         record = replica.acceptance.accept(entry.value, entry.offset)
         if not isinstance(record, LogRecord):
             continue
-        replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
+        replica.apply(record, entry.offset, entry.timestamp_ms)
         for source, offset, answer in answers_of_last(replica, "documents"):
             if isinstance(answer, DocumentError):
                 message = world.documents()[source.partition, offset]

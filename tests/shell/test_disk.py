@@ -263,10 +263,10 @@ def test_in_memory_on_a_warm_disk_and_on_a_cold_one_replicas_are_equal(
     of = logs.definition(retention, search, recrawls)
     with logs.small_chunks():
         warm = DiskMemory(Path(gettempdir()))
-        replicas = [Replica(of), Replica(of, memory=warm), Replica(of, memory=on_disk())]
+        replicas = [logs.declared(of, memory) for memory in (anonymous, warm, on_disk())]
         for offset, (data, now_ms) in enumerate(logs.log_of(of, {0: one, 1: two}, taken)):
             for replica in replicas:
-                replica.apply(decode(data), offset, now_ms)
+                replica.read(data, offset, now_ms)
             in_memory, on_warm, on_cold = replicas
             assert on_cold.judge.held.asks
             assert to_bytes(in_memory) == to_bytes(on_warm) == to_bytes(on_cold)

@@ -354,23 +354,22 @@ class Replica:
         self.last_digest = record_digest(last)
         return results
 
-    def apply(
-        self, record: LogRecord, log_offset: int, timestamp_ms: int, *, keep: bool = False
-    ) -> ApplyResult:
+    def apply(self, record: LogRecord, log_offset: int, timestamp_ms: int) -> ApplyResult:
         """
         Take the log's next record, which has been accepted: judge its rows in their order.
+
+        All verdicts are kept, also those of offsets that the record says are committed: an audit
+        wants them.
 
         Args:
             record: one that has been accepted.
             log_offset, timestamp_ms: as in `read_together`.
-            keep: keep all verdicts, also those of offsets that the record says are committed. An
-                audit wants them.
         Raises:
             ValueError: this offset has already been applied.
 
         Cost: that of `read`, without the decoding.
         """
-        [applied] = self._apply([(record, log_offset, timestamp_ms)], keep=keep)
+        [applied] = self._apply([(record, log_offset, timestamp_ms)], keep=True)
         return applied
 
     def _apply(
@@ -471,7 +470,7 @@ class Replica:
         columns = {name: getattr(section.rows, name) for name in Rows.__dataclass_fields__}
         author = self.definition.author("")
         record = LogRecord(**columns, author=author, format=0, sections=(section,), data=b"")
-        self.apply(record, log_offset, timestamp_ms, keep=True)
+        self.apply(record, log_offset, timestamp_ms)
         self.next_offset = log_offset + records
         [judged] = self.pending[section.source].between(section.first, section.stop)
         return judged
@@ -757,7 +756,7 @@ class Replica:
         for memory in (anonymous, _AsIfCold()):
             idle = Replica(self.definition, memory=memory)
             for log_offset, data in enumerate(records):
-                idle.apply(decode(data), log_offset, 0, keep=True)
+                idle.apply(decode(data), log_offset, 0)
             if encode_answers is not None:
                 idle.answers(source, range(len(rows) + 1), "", encode_answers)
         self.judge.held.index.warm_up()

@@ -287,7 +287,7 @@ class _History:
         self._records += 1
         if not isinstance(record, LogRecord):
             return
-        applied = self.replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
+        applied = self.replica.apply(record, entry.offset, entry.timestamp_ms)
         self._rows += len(record)
         self._repeated += applied.repeated
         for source, offset, answer in answers_of_last(self.replica, self.topic):
@@ -382,7 +382,7 @@ class _History:
         record = replica.acceptance.accept(entry.value, entry.offset)
         if not isinstance(record, LogRecord):
             return
-        replica.apply(record, entry.offset, entry.timestamp_ms, keep=True)
+        replica.apply(record, entry.offset, entry.timestamp_ms)
         for source, offset, answer in answers_of_last(replica, self.topic):
             if not isinstance(answer, DocumentError):
                 for _ in range(self.older.settle(source.partition, offset, answer)):

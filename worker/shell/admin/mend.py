@@ -343,7 +343,7 @@ def _answers(
         record = replica.acceptance.accept(message.value or b"", message.offset)
         if not isinstance(record, LogRecord):
             continue
-        replica.apply(record, message.offset, message.timestamp_ms, keep=True)
+        replica.apply(record, message.offset, message.timestamp_ms)
         for source, offset, answer in answers_of_last(replica, settings.topic_documents):
             place = source.partition, offset
             if source == Source(topic_id, source.partition) and place in wanted:
