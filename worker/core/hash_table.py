@@ -305,28 +305,24 @@ class HashTable:
             self._split(full)
             at, full = _insert(self._memory(), self._way(), self._counts, hashes, rows, at)
 
-    def delete_many(
-        self, hashes: NDArray[np.uint64], rows: NDArray[np.uint32]
-    ) -> NDArray[np.bool_]:
+    def delete_many(self, hashes: NDArray[np.uint64], rows: NDArray[np.uint32]) -> None:
         """
-        Take rows out; return for each whether it was there under its hash.
+        Take rows out. A row that is not there under its hash is passed over.
 
         Cost: O(rows). Segments that have become poor are joined, and their memory is given back.
         """
         hashes = column_of(hashes, "key")
         rows = rows_of(rows, len(hashes), "key")
         if not len(rows):
-            return np.zeros(0, np.bool_)
+            return
         segments = np.empty(len(hashes), np.int64)
         _remove(self._memory(), self._way(), self._counts, hashes, rows, segments)
-        done: NDArray[np.bool_] = segments >= 0
-        touched = segments[done]
+        touched = segments[segments >= 0]
         np.add.at(self._left, touched, 1)
         for segment in np.unique(touched[self._left[touched] > _LEFT_MAX]).tolist():
             self._put(self._taken(segment))
         if self._segments > 1:
             self._join_poor(touched)
-        return done
 
     def _split(self, segment: int) -> None:
         """Cut a segment in two, by one bit more of the prefix."""
