@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.core.permutation import Layout
-from worker.core.planner import DISTANCE_MAX, bucket_bits, choose
+from worker.core.planner import bucket_bits, check_distance, choose
 from worker.core.search import APART_SHIFT, CONFIRMED_MAX, LOOK_MAX, SearchRules
 from worker.core.sketch import SIMILARITY_MAX, SKETCH, WORDS
 from worker.core.tables import confirm
@@ -379,11 +379,7 @@ class PermutedIndex(_RowIndex):
     ) -> None:
         if layout is not None:
             check_type("layout", layout, Layout)
-        if not 0 <= max_distance <= DISTANCE_MAX:
-            raise ValueError(
-                f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: "
-                "too many would match"
-            )
+        check_distance(max_distance)
         choice = choose(max_distance, documents_expected, layout)
         if choice.search.max_distance != max_distance:
             raise ValueError(

@@ -29,12 +29,11 @@ from math import ceil, comb, inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from worker.core.permutation import Layout, nested, permuted, probed
-from worker.core.search import BLOCK_BITS_MIN, SearchRules
+from worker.core.search import BLOCK_BITS_MIN, DISTANCE_MAX, SearchRules
 
 BLOCKS_MAX = 10
 INDEX_MAX = 1 << 31  # originals in one index
 DOCUMENTS_MAX = 2**40
-DISTANCE_MAX = 16  # beyond it every table's buckets would be probed
 MEMORY_MIN = 2**27
 EXPECTED_DEFAULT = 1_000_000  # the default size of an index, which grows beyond it
 BITS_MAX = 22  # of a bucket number: 4 M buckets of 8 bytes per table
@@ -254,10 +253,7 @@ def plan(
     '3 blocks / 3 tables, radius 1'
     """
     _check(documents, memory_bytes)
-    if not 0 <= max_distance <= DISTANCE_MAX:
-        raise ValueError(
-            f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match"
-        )
+    check_distance(max_distance)
     plans = [estimate(layout, documents) for layout in layouts(max_distance)]
     return fitting(sorted(plans, key=lambda one: one.query_insert_ns), memory_bytes)
 
@@ -658,6 +654,14 @@ def planned_legs(
 
 def _prefixes(rules: SearchRules) -> int:
     return rules.blocks << rules.block_bits
+
+
+def check_distance(max_distance: int) -> None:
+    """Raise ValueError if an exact search has no such distance."""
+    if not 0 <= max_distance <= DISTANCE_MAX:
+        raise ValueError(
+            f"max_distance must be 0 to {DISTANCE_MAX}, got {max_distance}: too many would match"
+        )
 
 
 def _check(documents: int, memory_bytes: float | None) -> None:
