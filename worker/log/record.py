@@ -494,14 +494,10 @@ def _texts(data: bytes, at: int, lengths: Iterable[NDArray[np.generic]]) -> list
         size = int(ends[-1]) if len(ends) else 0
         if at + size > len(data):
             raise RecordError(f"the record ends at byte {len(data)}, its texts at {at + size}")
-        try:  # each for itself is UTF-8
-            data[at : at + size].decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError as error:
-            raise RecordError(f"a text is not UTF-8: {error.reason}") from error
         texts.append(Texts(np.frombuffer(data, np.uint8, size, at), ends))
-        begins = ends[:-1]
-        if (texts[-1].data[begins[begins < size]] & 0xC0 == 0x80).any():
-            raise RecordError("a text begins in the middle of a character")
+        fault = texts[-1].utf8_fault()
+        if fault:
+            raise RecordError(f"a text {fault}")
         at += size
     if at != len(data):
         raise RecordError(f"{len(data) - at} bytes lie behind the record's end")

@@ -33,6 +33,7 @@ from worker.log.judge import NAMING_COLUMNS, ReasonCode
 from worker.log.originals import ROW
 from worker.log.record import ROWS_MAX, TIME_MS_MAX, TIME_MS_MIN, RowKind
 from worker.log.replica import RENUMBERED_FROM
+from worker.log.texts import Texts
 
 NEVER = -(2**63)  # stands for a horizon that is not there
 TOPIC_ID_BYTES = 16
@@ -364,22 +365,13 @@ def _check_texts(first_byte: int, arrays: Arrays) -> None:
                 f"the texts of the snapshot's rows from {at} on "
                 f"do not lie back to back in [{first_byte}, {end})"
             )
-        _check_utf8(data[begin - first_byte : int(ends[-1]) - first_byte], begins - begin)
+        part_bytes = data[begin - first_byte : int(ends[-1]) - first_byte]
+        fault = Texts(part_bytes, ends - begin).utf8_fault()
+        if fault:
+            raise RestoreError(f"a text of the snapshot {fault}")
         begin = int(ends[-1])
     if begin != end:
         raise RestoreError(f"the snapshot's texts end at byte {begin}, their bytes at {end}")
-
-
-def _check_utf8(data: NDArray[np.uint8], begins: NDArray[np.int64]) -> None:
-    """Check that texts are UTF-8, each for itself; a lone surrogate is taken, as in the log."""
-    if not len(data) or data.max() < 0x80:
-        return
-    try:
-        data.tobytes().decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError as error:
-        raise RestoreError(f"a text of the snapshot is not UTF-8: {error.reason}") from error
-    if (data[begins[begins < len(data)]] & 0xC0 == 0x80).any():
-        raise RestoreError("a text of the snapshot begins in the middle of a character")
 
 
 def _check_sources(arrays: Arrays) -> None:

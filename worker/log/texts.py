@@ -106,6 +106,28 @@ class Texts:
         whole = self.data[: self.ends[-1]].tobytes()
         return [whole[begin:end] for begin, end in pairwise([0, *self.ends.tolist()])]
 
+    def utf8_fault(self) -> str:
+        """
+        Return what is wrong with texts that are not UTF-8, each for itself; "" if nothing is.
+
+        A lone surrogate is taken, since JSON may have one. Cost: 0.1 ns per byte where all are
+        ASCII, else that of decoding them.
+
+        >>> Texts.of(["é".encode()[:1], "é".encode()[1:]]).utf8_fault()
+        'begins in the middle of a character'
+        """
+        data = self.data[: self.ends[-1]] if len(self) else self.data[:0]
+        if not len(data) or data.max() < 0x80:
+            return ""
+        try:
+            data.tobytes().decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            return f"is not UTF-8: {error.reason}"
+        begins = self.ends[:-1]
+        if (data[begins[begins < len(data)]] & 0xC0 == 0x80).any():
+            return "begins in the middle of a character"
+        return ""
+
     def starting_with(self, prefix: bytes) -> NDArray[np.int64]:
         """
         Return the rows whose texts start with these bytes. Cost: some 10 ns per text.
