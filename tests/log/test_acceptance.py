@@ -196,7 +196,7 @@ def worker(
     own.
     """
     author = (writes or definition).author(name)
-    return ReplicatedLog(Replica(definition), MemoryReader(log), log, author, 10_000)
+    return ReplicatedLog(Replica(definition), MemoryReader(log), log, author)
 
 
 def part(offset: int) -> Section:

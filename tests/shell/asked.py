@@ -12,7 +12,7 @@ from tests.conftest import free_ports
 from tests.log.test_snapshot import LOG
 from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.core.fingerprint import Fingerprinter
-from worker.log.record import RECORD_BYTES_MAX, Section, Source
+from worker.log.record import Section, Source
 from worker.log.replica import Replica
 from worker.log.snapshot import capture
 from worker.settings import Settings
@@ -50,7 +50,6 @@ class AskedWorker:
             MemoryReader(self.log),
             self.log,
             self.replica.definition.author("w"),
-            RECORD_BYTES_MAX,
         )
         self.replicated.restore()
         self.rows = JobReader(settings, Fingerprinter(settings.parameters)).rows

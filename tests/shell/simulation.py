@@ -70,7 +70,9 @@ STEPS_BETWEEN = 8  # of the other workers, in the middle of a transaction
 
 
 class SteppedLog(ReplicatedLog):
-    """A log that is followed where a thread would wait for it."""
+    """A log of short records that is followed where a thread would wait for it."""
+
+    record_bytes_max = 1_000
 
     def await_applied(self, offset: int) -> bool:
         """Apply all below this offset."""
@@ -170,7 +172,6 @@ class SimulatedWorker:
             SlowReader(world),
             DyingWriter(world),
             world.definition.author(worker_id),
-            1_000,
             LOG_ID,
         )
         self.log.restore()

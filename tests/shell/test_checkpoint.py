@@ -370,7 +370,7 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(
     log = MemoryLog(lambda: 7)
     log.append([entry(offset) for offset in range(9)])
     whole = Replica(DEFINITION)
-    ReplicatedLog(whole, MemoryReader(log), log, DEFINITION.author("w"), 1 << 20).restore()
+    ReplicatedLog(whole, MemoryReader(log), log, DEFINITION.author("w")).restore()
     saving = checkpoint(tmp_path)
     saving.save(applied(Replica(DEFINITION), 3))
     saving.save(applied(Replica(DEFINITION), 6))
@@ -380,7 +380,7 @@ def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(
         restored = checkpoint(tmp_path).restore()
         assert restored.next_offset == expected
     assert counted("neardup_snapshots_refused_total") == refused + 3
-    ordering = ReplicatedLog(restored, MemoryReader(log), log, DEFINITION.author("w"), 1 << 20)
+    ordering = ReplicatedLog(restored, MemoryReader(log), log, DEFINITION.author("w"))
     assert ordering.restore() == 9
     for offset in range(1, 9):
         assert read_answer(restored, Source(TOPIC, 0), offset) == read_answer(
@@ -498,7 +498,7 @@ def test_row_15_a_log_that_begins_after_the_snapshot_or_ends_before_it_is_refuse
     log.first = first
     log.append([one_row(offset) for offset in range(first, first + records)])
     replica = checkpoint(tmp_path).restore()
-    ordering = ReplicatedLog(replica, MemoryReader(log, 3), log, DEFINITION.author("w"), 1 << 20)
+    ordering = ReplicatedLog(replica, MemoryReader(log, 3), log, DEFINITION.author("w"))
     with pytest.raises(StopError, match=said):
         ordering.restore()
 

@@ -305,7 +305,7 @@ def test_a_full_disk_ends_a_replica_and_the_log_restores_it(
     log.append([DEFINITION.declaration("w", FORMAT_VERSION), *records])
 
     def reading(replica: Replica) -> ReplicatedLog:
-        return ReplicatedLog(replica, MemoryReader(log), log, DEFINITION.author("w"), 1 << 20)
+        return ReplicatedLog(replica, MemoryReader(log), log, DEFINITION.author("w"))
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", FullAfter(20))

@@ -188,7 +188,7 @@ def test_a_log_that_gives_nothing_stops_the_start(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(replicated_log, "PATIENCE_S", 0.05)
     log = MemoryLog(lambda: 0)
     log.append([b"a record"])
-    waiting = ReplicatedLog(Replica(DEFINITION), Silent(log), log, DEFINITION.author("w"), 900_000)
+    waiting = ReplicatedLog(Replica(DEFINITION), Silent(log), log, DEFINITION.author("w"))
     with pytest.raises(StopError, match=r"gave nothing for 0\.05 s, at offset 0 of 1"):
         waiting.restore()
 
@@ -198,9 +198,7 @@ def test_records_are_counted_as_ignored_when_they_come_not_at_each_start() -> No
     counted = metrics.LOG_RECORDS_IGNORED.labels(Ignored.FOREIGN)._value
     log = MemoryLog(lambda: 0)
     log.append([b"a console's line"])
-    follower = ReplicatedLog(
-        Replica(DEFINITION), MemoryReader(log), log, DEFINITION.author("w"), 900_000
-    )
+    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), log, DEFINITION.author("w"))
     before = counted.get()
     follower.restore()
     assert counted.get() == before
@@ -221,7 +219,7 @@ def test_a_record_that_is_ignored_is_told_by_its_own_offset() -> None:
     log = MemoryLog(lambda: 0)
     log.append([DEFINITION.declaration("w", FORMAT_VERSION)])
     log.append([record(0), record(1), b"a console's line", record(2), record(3)])
-    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), log, author, 900_000)
+    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), log, author)
     with capture_logs() as entries:
         assert follower.follow(0) == len(log.entries)
     ignored = [one["offset"] for one in entries if one["event"] == "a record of the log is ignored"]
@@ -241,7 +239,7 @@ def test_the_state_of_a_snapshot_is_told_before_the_log_is_replayed() -> None:
         replica.read(entry.value, entry.offset, entry.timestamp_ms)
     metrics.LOG_OFFSET.set(0)
     metrics.DOCUMENTS_INDEXED.set(0)
-    ReplicatedLog(replica, MemoryReader(log, 2), log, author, 900_000)
+    ReplicatedLog(replica, MemoryReader(log, 2), log, author)
     assert (metrics.LOG_OFFSET._value.get(), metrics.DOCUMENTS_INDEXED._value.get()) == (2, 1)
 
 
@@ -277,7 +275,7 @@ def test_a_log_that_another_group_begins_is_refused_as_soon_as_it_has(is_late: b
         raise StopError("begun by another group")
 
     follower = ReplicatedLog(
-        Replica(DEFINITION), MemoryReader(log), log, DEFINITION.author("b/w"), 900_000, "", refuse
+        Replica(DEFINITION), MemoryReader(log), log, DEFINITION.author("b/w"), "", refuse
     )
     if is_late:
         follower.restore()

@@ -29,7 +29,7 @@ from worker.settings import Settings, toml_lines
 from worker.shell.checkpoint import first_definition
 from worker.shell.kafka.admin import Admin, create_topics
 from worker.shell.kafka.log import log_entries
-from worker.shell.kafka.reader import FIRST_S_MAX, GroupOffsets, first_messages
+from worker.shell.kafka.reader import GroupOffsets, first_messages
 from worker.shell.pipeline import service
 from worker.shell.pipeline.offsets import trusted
 
@@ -306,7 +306,7 @@ class _Watch:
         starts = {(topic, number): committed.get(number, 0) for number in self.left}
         ends = {(topic, number): self.stops[number] for number in self.left}
         try:
-            firsts = first_messages(self.settings, starts, ends, FIRST_S_MAX)
+            firsts = first_messages(self.settings, starts, ends)
         except NeardupError:  # the next look asks again
             return
         self.left = {

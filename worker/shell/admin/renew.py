@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from worker.errors import StopError
-from worker.log.record import RECORD_BYTES_MAX, Rows, Section, Source
+from worker.log.record import Rows, Section, Source
 from worker.log.replica import Replica
 from worker.log.rules import LogDefinition, is_declaration
 from worker.log.snapshot import LogIdentity
@@ -241,7 +241,7 @@ def _opened(
     writer = LogAppender(settings)
     stack.callback(writer.close)
     author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
-    return ReplicatedLog(replica, reader, writer, author, RECORD_BYTES_MAX, topic_id.hex())
+    return ReplicatedLog(replica, reader, writer, author, topic_id.hex())
 
 
 def _refuse_unpublished(

@@ -27,7 +27,6 @@ from worker.settings import Settings
 from worker.shell.admin.address import WorkerAddress
 from worker.shell.kafka.admin import Admin, Member, Topic
 from worker.shell.kafka.reader import (
-    FIRST_S_MAX,
     GroupOffsets,
     TopicMessage,
     TopicReader,
@@ -434,7 +433,7 @@ class GroupWatch:
             if place not in known or known[place].start != start or known[place].is_end
         }
         ends = {place: partitions[place[1]].end for place in asked}
-        firsts = first_messages(self._settings, asked, ends, FIRST_S_MAX) if asked else {}
+        firsts = first_messages(self._settings, asked, ends) if asked else {}
         for place, first in firsts.items():
             known[place] = _Step(asked[place], first, is_end=first == ends[place])
         for place, start in stands.items():

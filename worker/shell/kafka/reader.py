@@ -246,19 +246,18 @@ def first_messages(
     settings: Settings,
     starts: Mapping[tuple[str, int], int],
     ends: Mapping[tuple[str, int], int],
-    wait_s: float,
 ) -> dict[tuple[str, int], int]:
     """
     Return the offset of the first committed message between each start and end; the end if there
     is none.
 
     Offsets without a message are markers of transactions and aborted messages. A partition that
-    does not answer within `wait_s` is left out.
+    does not answer within `FIRST_S_MAX` is left out.
 
     Cost: a fetch from each partition.
     """
     found: dict[tuple[str, int], int] = {}
-    deadline = time.monotonic() + wait_s
+    deadline = time.monotonic() + FIRST_S_MAX
     with closing(TopicReader(settings, starts, ends=ends, step_over=True)) as reader:
         while found.keys() != starts.keys() and time.monotonic() < deadline:
             for message in reader.read(0.1):

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell.kafka.admin import Admin, Member, foreign_members
-from worker.shell.kafka.reader import FIRST_S_MAX, GroupOffsets, first_messages
+from worker.shell.kafka.reader import GroupOffsets, first_messages
 from worker.shell.pipeline.intake import REJOIN_S
 from worker.shell.pipeline.rejoin import LookEvent, RejoinRule, Shares
 from worker.shell.runtime import metrics
@@ -118,7 +118,7 @@ def lags(settings: Settings, admin: Admin, seen: GroupLook) -> dict[int, int]:
         if start < end:
             starts[name, number] = start
     stops = {place: ends[place][1] for place in starts}
-    firsts = first_messages(settings, starts, stops, FIRST_S_MAX) if starts else {}
+    firsts = first_messages(settings, starts, stops) if starts else {}
     waiting = dict.fromkeys(unowned, 0)
     for place, start in starts.items():
         waiting[place[1]] = stops[place] - firsts.get(place, start)

@@ -12,13 +12,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from worker.core.planner import Growth
 from worker.errors import StopError
-from worker.log.record import FORMAT_VERSION, Author, Rows, Section, Source, encode
+from worker.log.record import (
+    FORMAT_VERSION,
+    RECORD_BYTES_MAX,
+    Author,
+    Rows,
+    Section,
+    Source,
+    encode,
+)
 from worker.log.replica import Encoder, LatestOriginal, Replica, SourceReach
 from worker.log.rules import Ignored
 from worker.shell.pipeline.offsets import CommitMetadata
@@ -94,11 +102,11 @@ class ReplicatedLog:
             that of another group.
     """
 
+    record_bytes_max: ClassVar[int] = RECORD_BYTES_MAX  # the simulation makes several of a batch
     replica: Replica
     reader: LogReader
     writer: LogWriter
     author: Author
-    record_bytes_max: int
     log_id: str = ""
     check_founder: Callable[[str], None] = lambda _: None
     _is_begun: bool = field(default=False, init=False)

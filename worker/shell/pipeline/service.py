@@ -64,7 +64,7 @@ from typing import Any, Generic, TypeVar
 
 from worker.core.fingerprint import Fingerprinter
 from worker.errors import DefinitionError, NeardupError, OffsetError, StopError
-from worker.log.record import RECORD_BYTES_MAX, record_digest
+from worker.log.record import record_digest
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
@@ -367,9 +367,7 @@ def _replicated_log(
     stack.callback(reader.close)
     stack.callback(writer.close)
     author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
-    log = ReplicatedLog(
-        replica, reader, writer, author, RECORD_BYTES_MAX, log_id, partial(check_founder, settings)
-    )
+    log = ReplicatedLog(replica, reader, writer, author, log_id, partial(check_founder, settings))
     metrics.LOG_LAG.set_function(log.behind)  # from here on: the replay is what it tells first
     questions.follow(log)
     stack.callback(questions.close)  # before the two ends are
