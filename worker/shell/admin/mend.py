@@ -236,7 +236,7 @@ def check_offsets_log(
         settings,
         [metadata for metadata in parsed if metadata is not None],
         topics[log_topic].topic_id.hex(),
-        log_end=lambda: admin.ends({log_topic: 1})[log_topic, 0][1],
+        log_end=lambda: admin.log_end(log_topic),
         digest_at=lambda offset: record_digest_at(settings, offset),
     )
 

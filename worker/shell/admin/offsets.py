@@ -198,7 +198,7 @@ def _commits(
     settings: Settings, admin: Admin, log_id: str, wanted: list[Restoration]
 ) -> dict[int, CommittedOffset]:
     """Return the commits as a worker would make them that has applied the log to its end."""
-    log_end = admin.ends({settings.topic_fingerprints: 1})[settings.topic_fingerprints, 0][1]
+    log_end = admin.log_end(settings.topic_fingerprints)
     digest = record_digest_at(settings, log_end - 1) if log_end else None
     metadata = CommitMetadata(log_id, log_end, digest or "")
     return {one.partition: metadata.committed_at(one.offset) for one in wanted}

@@ -389,7 +389,7 @@ def retire(settings: Settings, topic: str, *, is_confirmed: bool) -> Retirement:
         raise StopError(
             f"the log {present.name} does not go on from {topic}: {error}. Nothing is deleted"
         ) from error
-    _, end = admin.ends({topic: 1})[topic, 0]
+    end = admin.log_end(topic)
     # Everything is read before: an error after the deletion would tell of what was not done.
     retirement = Retirement(topic, end, made, int(header_at(made)["next_offset"]))
     if is_confirmed:

@@ -385,7 +385,7 @@ class GroupWatch:
         self._take_newest()
         documents = settings.topic_documents
         ends, held_up = self._admin.readable(documents, self._counts[documents])
-        log_ends = self._admin.ends({settings.topic_fingerprints: 1})
+        log_end = self._admin.log_end(settings.topic_fingerprints)
         try:
             committed = self._offsets.get()
         except RetryError:  # the group's coordinator moves
@@ -404,7 +404,7 @@ class GroupWatch:
             state=state,
             members=members,
             partitions=partitions,
-            log_end=log_ends[settings.topic_fingerprints, 0][1],
+            log_end=log_end,
             statuses=[status_of(address) for address in self._addresses],
             duplicates=self._duplicates,
             unix_ms=time.time_ns() // 1_000_000,

@@ -263,6 +263,10 @@ class Admin:
         )
         return {place: (start, stops[place]) for place, start in starts.items()}
 
+    def log_end(self, topic: str) -> int:
+        """Return the offset behind the last record of a log: workers use its partition 0 alone."""
+        return self.ends({topic: 1})[topic, 0][1]
+
     def has_messages(self, topic: Topic) -> bool:
         """Return whether anything was ever written to a topic, whatever is left of it."""
         return any(stop for _, stop in self.ends({topic.name: topic.partitions}).values())
