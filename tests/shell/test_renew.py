@@ -12,14 +12,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.log.test_replica import DEFINITION
-from worker.errors import StopError
+from worker.errors import DefinitionError, StopError
 from worker.log.record import FORMAT_VERSION, Rows, Section, Source, encode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
+from worker.shell.admin import renew
 from worker.shell.admin.renew import _tell_fewer_replicas, base_made_of, former_stops, lineage
 from worker.shell.checkpoint import Checkpoint, first_replica, newest
 from worker.shell.kafka.admin import Topic
+from worker.shell.ports import LogEntry
 
 LOGS = 4
 
@@ -80,6 +82,29 @@ def test_where_a_former_source_topic_ended_is_known_to_the_new_log() -> None:
     [record] = encode(DEFINITION.author("w"), sections, 10_000)
     replica.read(record, 1, 1)
     assert former_stops(replica, b"2" * 16) == {Source(b"1" * 16, 0): 7, Source(b"1" * 16, 3): 9}
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [b"a console's line", b'{"neardup":"definition"}', b'{"neardup":"definition", cut'],
+    ids=["a text", "fields missing", "no JSON"],
+)
+def test_a_foreign_record_before_the_definition_is_passed_over(
+    foreign: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As replicas do; where the definition is another one or missing, nothing is deleted."""
+    settings = Settings()
+
+    def check(*records: bytes) -> None:
+        entries = [LogEntry(offset, 0, value) for offset, value in enumerate(records)]
+        monkeypatch.setattr(renew, "log_entries", lambda *_: (entry for entry in entries))
+        renew._refuse_without_base(settings)
+
+    check(foreign, settings.rules.declaration("w", FORMAT_VERSION))
+    with pytest.raises(DefinitionError, match="the log"):
+        check(foreign, DEFINITION.declaration("w", FORMAT_VERSION))
+    with pytest.raises(StopError, match="is empty, or its beginning was deleted"):
+        check(foreign)
 
 
 def _damage(base: Path, damage: str) -> None:

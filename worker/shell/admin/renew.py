@@ -49,7 +49,7 @@ from typing import NamedTuple
 from worker.errors import StopError
 from worker.log.record import Rows, Section, Source
 from worker.log.replica import Replica
-from worker.log.rules import LogDefinition, is_declaration
+from worker.log.rules import LogDefinition
 from worker.log.snapshot import LogIdentity
 from worker.settings import TOPICS, Settings, toml_lines
 from worker.shell.admin.mend import (
@@ -470,14 +470,13 @@ def _refuse_without_base(settings: Settings) -> None:
     Raises:
         StopError: which of it is wrong.
     """
-    definition = first_replica(settings.rules, settings.base_snapshot).definition
+    acceptance = first_replica(settings.rules, settings.base_snapshot).acceptance
     with closing(log_entries(settings, 0)) as entries:
-        first = next((entry.value for entry in entries if is_declaration(entry.value)), None)
-    if first is None:
-        raise StopError(
-            f"the log {settings.topic_fingerprints} is empty, or its beginning was deleted"
-        )
-    definition.check(LogDefinition.decode(first), f"the log {settings.topic_fingerprints}")
+        for entry in entries:
+            acceptance.accept(entry.value, entry.offset)  # refuses another definition
+            if acceptance.declared is not None:
+                return
+    raise StopError(f"the log {settings.topic_fingerprints} is empty, or its beginning was deleted")
 
 
 def _refuse_offsets(settings: Settings, topics: Mapping[str, Topic], present: Topic) -> None:
