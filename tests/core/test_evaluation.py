@@ -491,41 +491,40 @@ def test_a_margin_is_tried_on_a_stream(family: tuple[FingerprintBatch, Pairs]) -
     family, and the copies of other texts are found with all of them.
     """
     batch, pairs = family
-    tried = evaluation.stream_trials(batch, pairs, SearchRules(similarity_min=0.4))
-    thresholds = sorted({one.rules.similarity_min for one in tried})
+    base = _trial(1, 0, SearchRules(similarity_min=0.4))
+    tried = evaluation.stream_trials(batch, pairs, base)
+    thresholds = sorted({one.trial.rules.similarity_min for one in tried})
     assert thresholds == [0.4, 0.45]
-    of_given = [one for one in tried if one.rules.similarity_min == 0.4]
-    assert [one.rules.similarity_margin for one in of_given] == [*evaluation.MARGINS_TRIED]
-    assert {one.scores.recall.value for one in of_given} == {1.0}
-    merged = [one.scores.false_positives.value for one in of_given]
+    of_given = [one for one in tried if one.trial.rules.similarity_min == 0.4]
+    assert [one.trial.rules.similarity_margin for one in of_given] == [*evaluation.MARGINS_TRIED]
+    assert {one.trial.recall for one in of_given} == {1.0}
+    merged = [one.trial.false_positives for one in of_given]
+    assert merged == [one.scores.false_positives.value for one in of_given]
     assert merged == sorted(merged, reverse=True)
     assert merged[0] > 2 * merged[2]
-    assert evaluation.stream_trials(batch, pairs, SearchRules("exact", 3)) == []
-    assert evaluation.stream_trials(batch, pairs, SearchRules(similarity_min=0)) == []
-
-
-def _stream_trial(
-    threshold: float, margin: float, recall: float, false_positives: float
-) -> evaluation.StreamTrial:
-    shares = [evaluation.Score(value, 0, 1) for value in (recall, false_positives, 1, 1)]
-    rules = SearchRules(similarity_min=threshold, similarity_margin=margin)
-    return evaluation.StreamTrial(rules, evaluation.Scores(300, 300, *shares))
+    for rules in (SearchRules("exact", 3), SearchRules(similarity_min=0)):
+        assert evaluation.stream_trials(batch, pairs, _trial(1, 0, rules)) == []
 
 
 def test_threshold_and_margin_keep_both_errors_within_bounds() -> None:
     """Few others merged first, then recall, then the fewest changes of what was given; else none."""
     given = SearchRules()
-    low = _stream_trial(0.5, 0.12, 1.0, 0.02)  # merges too much
-    as_given = _stream_trial(0.54, 0.12, 0.9, 0.001)
-    other_margin = _stream_trial(0.54, 0.06, 0.99, 0.001)
-    both = _stream_trial(0.5, 0.18, 1.0, 0.0)
-    best = evaluation.best_in_stream
-    assert best([low, as_given], 0.01, given) is as_given
-    assert best([low, as_given, both], 0.01, given) is both
-    nearly = _stream_trial(0.54, 0.06, 0.996, 0.01)  # one change for what takes two
-    assert best([low, as_given, both, nearly], 0.01, given) is nearly
-    assert best([as_given, other_margin], 0.01, given) is other_margin
-    assert best([low], 0.01, given) is None
+
+    def of(threshold: float, margin: float, recall: float, false_positives: float) -> Trial:
+        rules = SearchRules(similarity_min=threshold, similarity_margin=margin)
+        return _trial(recall, false_positives, rules)
+
+    low = of(0.5, 0.12, 1.0, 0.02)  # merges too much
+    as_given = of(0.54, 0.12, 0.9, 0.001)
+    other_margin = of(0.54, 0.06, 0.99, 0.001)
+    both = of(0.5, 0.18, 1.0, 0.0)
+    best = evaluation.frontier
+    assert best([low, as_given], 0.01, given)[0] is as_given
+    assert best([low, as_given, both], 0.01, given)[0] is both
+    nearly = of(0.54, 0.06, 0.996, 0.01)  # one change for what takes two
+    assert best([low, as_given, both, nearly], 0.01, given)[0] is nearly
+    assert best([as_given, other_margin], 0.01, given)[0] is other_margin
+    assert best([low], 0.01, given) == []
 
 
 # ---- what must never be called a copy, whatever the text

@@ -37,7 +37,6 @@ from worker.core.evaluation import (
     Scores,
     StreamTrial,
     Trial,
-    best_in_stream,
     choices,
     frontier,
     given_trial,
@@ -217,9 +216,9 @@ def _chosen_by_streams(
     """
     first = best[0]
     batch = Fingerprinter(first.parameters).batch(corpus.texts, corpus.languages)
-    streams = stream_trials(batch, labelled, first.rules, corpus.pages)
-    chosen = best_in_stream(streams, false_positives, settings.search)
-    if chosen is None:
+    streams = stream_trials(batch, labelled, first, corpus.pages)
+    chosen = frontier([one.trial for one in streams], false_positives, settings.search)
+    if not chosen:
         if streams:
             typer.echo(
                 f"no threshold and margin keep false positives at {false_positives} or below in "
@@ -227,10 +226,10 @@ def _chosen_by_streams(
                 err=True,
             )
         return streams, first
-    alike = replace(first.rules, similarity_min=chosen.rules.similarity_min)
+    alike = replace(first.rules, similarity_min=chosen[0].rules.similarity_min)
     measured = measure(batch, labelled, alike, corpus.pages)
     best[0] = trial_of(first.name, first.parameters, alike, measured, labelled)
-    return streams, best[0]._replace(rules=chosen.rules)
+    return streams, best[0]._replace(rules=chosen[0].rules)
 
 
 def _tried(corpus: Corpus, labelled: Pairs, settings: Settings, quiet: bool) -> list[Trial]:
@@ -275,7 +274,7 @@ def _write_json(
     *,
     is_sure: bool,
 ) -> None:
-    in_stream = next((one.scores for one in streams if one.rules == recommended.rules), None)
+    in_stream = next((one.scores for one in streams if one.trial.rules == recommended.rules), None)
     for trial in best:
         is_best = trial is best[0]
         fields: dict[str, Any] = {
@@ -319,10 +318,10 @@ def _show_streams(streams: list[StreamTrial], recommended: Trial, *, is_sure: bo
         "as a stream in this order: pairs in one cluster, with 95 % intervals",
     )
     for one in streams:
-        star = " *" if is_sure and one.rules == recommended.rules else ""
+        star = " *" if is_sure and one.trial.rules == recommended.rules else ""
         shown.add_row(
-            f"{one.rules.similarity_min:g}",
-            f"{one.rules.similarity_margin:g}{star}",
+            f"{one.trial.rules.similarity_min:g}",
+            f"{one.trial.rules.similarity_margin:g}{star}",
             recall_cell(one.scores),
             false_positives_cell(one.scores),
         )

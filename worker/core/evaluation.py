@@ -397,75 +397,6 @@ def threshold_trials(
     return compared
 
 
-class StreamTrial(NamedTuple):
-    """A search's clusters of all documents as a stream, as the pairs that they join."""
-
-    rules: SearchRules
-    scores: Scores
-
-
-def stream_trials(
-    batch: FingerprintBatch, pairs: Pairs, rules: SearchRules, pages: Pages = NO_PAGES
-) -> list[StreamTrial]:
-    """
-    Judge all documents as a stream, with thresholds around the one given and with all margins.
-
-    A pair alone does not show whether a copy stands out from other originals, so the margin can be
-    tried only here.
-
-    Args:
-        batch: fingerprints of all documents, in the order of their stream.
-        pairs: which of them are the same.
-        rules: the search; all but threshold and margin stays as it is.
-        pages: where the documents were fetched, and their titles.
-    Returns:
-        One for each threshold and margin, the given ones among them, in this order; none for rules
-        that compare no sketches.
-
-    Cost: a search for each document in each trial, 12 to 20 trials.
-    """
-    if rules.mode == "exact" or not rules.similarity_min:
-        return []
-    thresholds = sorted({*SIMILARITIES_TRIED, rules.similarity_min} - {0})
-    at = thresholds.index(rules.similarity_min)
-    margins = sorted({*MARGINS_TRIED, rules.similarity_margin})
-    of_group = groups(pairs, len(batch.kinds))
-    tried = []
-    for threshold, margin in product(thresholds[max(0, at - 1) : at + 2], margins):
-        chosen = replace(rules, similarity_min=threshold, similarity_margin=margin)
-        merged = in_one_cluster(leaders(batch, chosen, pages), pairs)
-        tried.append(StreamTrial(chosen, score(merged, pairs.same, of_group)))
-    return tried
-
-
-def best_in_stream(
-    tried: Sequence[StreamTrial], false_positives_max: float, given: SearchRules
-) -> StreamTrial | None:
-    """
-    Return the trial with the fewest changes of those that keep both errors within their bounds.
-
-    At most `false_positives_max` of the pairs that are not the same are made one, and recall is
-    within GAIN_MIN of the highest of the trials that keep to that. Of equally many changes, the one
-    with the most recall is taken, then the fewest false positives. None if no trial is within the
-    bounds.
-    """
-
-    def false_positives(trial: StreamTrial) -> float:
-        return trial.scores.false_positives.value if trial.scores.other else 0.0
-
-    within = [trial for trial in tried if false_positives(trial) <= false_positives_max]
-    if not within:
-        return None
-    enough = max(trial.scores.recall.value for trial in within) - GAIN_MIN
-
-    def effort(trial: StreamTrial) -> tuple[int, float, float]:
-        names = ("similarity_min", "similarity_margin")
-        changes = sum(getattr(trial.rules, name) != getattr(given, name) for name in names)
-        return changes, -trial.scores.recall.value, false_positives(trial)
-
-    return min((trial for trial in within if trial.scores.recall.value >= enough), key=effort)
-
-
 class Trial(NamedTuple):
     """One way of finding copies, and what it found."""
 
@@ -486,6 +417,52 @@ class Trial(NamedTuple):
         rules = [field.name for field in fields(given)]
         changed = [name for name in rules if getattr(self.rules, name) != getattr(given, name)]
         return of_fingerprint + len(changed)
+
+
+class StreamTrial(NamedTuple):
+    """A search's clusters of all documents as a stream, as the pairs that they join."""
+
+    trial: Trial
+    scores: Scores  # those of the trial, with their intervals
+
+
+def stream_trials(
+    batch: FingerprintBatch, pairs: Pairs, base: Trial, pages: Pages = NO_PAGES
+) -> list[StreamTrial]:
+    """
+    Judge all documents as a stream, with thresholds around the one given and with all margins.
+
+    A pair alone does not show whether a copy stands out from other originals, so the margin can be
+    tried only here.
+
+    Args:
+        batch: fingerprints of all documents, in the order of their stream.
+        pairs: which of them are the same.
+        base: what was found with each pair alone; all but threshold and margin stays as it is.
+        pages: where the documents were fetched, and their titles.
+    Returns:
+        One for each threshold and margin, the given ones among them, in this order; none for rules
+        that compare no sketches.
+
+    Cost: a search for each document in each trial, 12 to 20 trials.
+    """
+    rules = base.rules
+    if rules.mode == "exact" or not rules.similarity_min:
+        return []
+    thresholds = sorted({*SIMILARITIES_TRIED, rules.similarity_min} - {0})
+    at = thresholds.index(rules.similarity_min)
+    margins = sorted({*MARGINS_TRIED, rules.similarity_margin})
+    of_group = groups(pairs, len(batch.kinds))
+    tried = []
+    for threshold, margin in product(thresholds[max(0, at - 1) : at + 2], margins):
+        chosen = replace(rules, similarity_min=threshold, similarity_margin=margin)
+        merged = in_one_cluster(leaders(batch, chosen, pages), pairs)
+        scores = score(merged, pairs.same, of_group)
+        false_positives = scores.false_positives.value if scores.other else 0.0
+        tried.append(
+            StreamTrial(Trial(*base[:2], chosen, scores.recall.value, false_positives), scores)
+        )
+    return tried
 
 
 def variants(base: Parameters) -> Iterator[tuple[str, Parameters]]:
