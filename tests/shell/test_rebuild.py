@@ -94,12 +94,19 @@ def test_offsets_of_another_log_or_of_nobody_are_no_answers(commit: CommittedOff
     assert not watch.look() and watch.answered == 0
 
 
+TOPIC_ID = b"t" * 16
+
+
 def _log(settings: Settings, *kinds: RowKind) -> list[LogEntry]:
-    """Return a log whose rows are of these kinds, from offset 5 of partition 0 on."""
+    """
+    Return a log whose rows are of these kinds, from offset 5 of partition 0 on, behind one of a
+    topic of documents that was deleted.
+    """
     rows = [Row(offset, kind, f"d{offset}", "", 0) for offset, kind in enumerate(kinds, 5)]
-    section = Section(Source(b"t" * 16, 0), 5, 5 + len(rows), 5, Rows.of(rows))
+    section = Section(Source(TOPIC_ID, 0), 5, 5 + len(rows), 5, Rows.of(rows))
+    former = Section(Source(b"f" * 16, 0), 0, 1, 0, Rows.of([Row(0, FULL, "former", "", 0)]))
     author = settings.rules.author("w")
-    values = [settings.rules.declaration("w", 4), *encode(author, [section], 10_000)]
+    values = [settings.rules.declaration("w", 4), *encode(author, [former, section], 10_000)]
     return [LogEntry(offset, 0, value) for offset, value in enumerate(values)]
 
 
@@ -133,12 +140,17 @@ def test_answers_that_are_gone_are_not_said_to_be_there(
     refusal: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Their topics were deleted and created again; the log and the offsets have stayed."""
+    """
+    Their topics were deleted and created again; the log and the offsets have stayed. What was judged
+    of a topic of documents that has been deleted says nothing.
+    """
     log = _log(Settings(), *kinds)
     monkeypatch.setattr(rebuild, "log_entries", lambda *_: (entry for entry in log))
     names = Settings().topic_verdicts, Settings().topic_dead_letter
     made: Any = SimpleNamespace(
-        existing=lambda names: dict.fromkeys(names, SimpleNamespace(partitions=1)),
+        existing=lambda names: dict.fromkeys(
+            names, SimpleNamespace(partitions=1, topic_id=TOPIC_ID)
+        ),
         ends=lambda _: {(name, 0): (0, end) for name, end in zip(names, ends, strict=True)},
     )
     plan = RebuildPlan(Settings(), (), {0: 9, 1: 9}, {0: 5, 1: 0, 2: 1_000_000}, {})

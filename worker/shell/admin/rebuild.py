@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from worker.errors import DefinitionError, NeardupError, StopError
-from worker.log.record import LogRecord, RowKind
+from worker.log.record import LogRecord, RowKind, Source
 from worker.log.rules import Acceptance, Definition
 from worker.settings import Settings, toml_lines
 from worker.shell.checkpoint import first_definition
@@ -218,7 +218,11 @@ def _check_answers(plan: RebuildPlan, admin: Admin, committed: Mapping[int, int]
     topics = admin.existing(names)
     ends = admin.ends({name: topic.partitions for name, topic in topics.items()})
     verdicts, dead = (sum(ends[place][1] for place in ends if place[0] == name) for name in names)
-    if verdicts or dead >= answered or (dead and not _has_judged(new, committed)):
+    if verdicts or dead >= answered:
+        return
+    topic_id = admin.existing([new.topic_documents])[new.topic_documents].topic_id
+    sources = {Source(topic_id, number): offset for number, offset in committed.items()}
+    if dead and not _has_judged(new, sources):
         return
     gone = f"{' and '.join(names)} are empty: they were deleted"
     if dead:
@@ -229,17 +233,21 @@ def _check_answers(plan: RebuildPlan, admin: Admin, committed: Mapping[int, int]
     )
 
 
-def _has_judged(settings: Settings, committed: Mapping[int, int]) -> bool:
-    """Return whether the log has a row of an answered offset that got a verdict."""
+def _has_judged(settings: Settings, committed: Mapping[Source, int]) -> bool:
+    """
+    Return whether the log has a row of an answered offset that got a verdict.
+
+    Cost: the log up to the first such row.
+    """
     acceptance = Acceptance(first_definition(settings.rules, settings.base_snapshot))
     with closing(log_entries(settings, 0)) as entries:
         for entry in entries:
             record = acceptance.accept(entry.value, entry.offset)
             if not isinstance(record, LogRecord):
                 continue
-            for source, *_, rows in record.sections:
-                is_answered = rows.offsets < committed.get(source.partition, 0)
-                if np.any(is_answered & (rows.kinds != RowKind.DEAD)):
+            for section in record.sections:
+                is_answered = section.rows.offsets < committed.get(section.source, 0)
+                if np.any(is_answered & (section.rows.kinds != RowKind.DEAD)):
                     return True
     return False
 

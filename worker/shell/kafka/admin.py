@@ -696,21 +696,28 @@ def check_topics(admin: Admin, settings: Settings) -> list[Problem]:
 def _of_another_log(
     admin: Admin, settings: Settings, found: Mapping[str, Topic]
 ) -> Iterator[Problem]:
-    """Yield the topics of answers that have some although the log is empty."""
+    """
+    Yield the topics of answers that have some although the log is empty. None where the log stands
+    on the snapshot of the one before it, whose answers these are.
+    """
     log = found.get(settings.topic_fingerprints)
-    if log is None or admin.has_messages(log):
+    if log is None or settings.base_snapshot is not None:
         return
     names = (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new)
-    for name in filter(None, names):
-        if name in found and admin.has_messages(found[name]):
-            yield Problem(
-                name,
-                f"has messages, and the log {log.name} is empty: workers of another log wrote "
-                "them, and readers would get two answers to one document",
-                "Unless the group that wrote them has ended, name topics of answers for this group "
-                "alone (--topic-verdicts, --topic-dead-letter, --topic-new)",
-                fatal=False,
-            )
+    answers = [found[name] for name in names if name is not None and name in found]
+    written_to = [topic.name for topic in answers if admin.has_messages(topic)]
+    # The log is asked last: a group that has just begun writes to it first.
+    if not written_to or admin.has_messages(log):
+        return
+    for name in written_to:
+        yield Problem(
+            name,
+            f"has messages, and the log {log.name} is empty: workers of another log wrote them, "
+            "and readers would get two answers to one document",
+            "Unless the group that wrote them has ended, name topics of answers for this group "
+            "alone (--topic-verdicts, --topic-dead-letter, --topic-new)",
+            fatal=False,
+        )
 
 
 def _diskless(topics: Iterable[Topic]) -> Iterator[Problem]:
