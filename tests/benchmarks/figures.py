@@ -451,8 +451,8 @@ def starts() -> Lines:
         [
             line("memory without `state_dir`", each, "replica_bytes_an_original"),
             line("memory with `state_dir`", each, "replica_on_disk_bytes_an_original"),
-            line("of both, for the index", each, "index_bytes_an_original"),
-            line("of both, for the table of doc_ids", each, "doc_id_table_bytes_an_original"),
+            line("the index, included in both", each, "index_bytes_an_original"),
+            line("the table of doc_ids, included in both", each, "doc_id_table_bytes_an_original"),
             line("disk with `state_dir`, in addition to snapshots", each, "files_bytes_an_original"),
             ("a snapshot (two are kept, a third while it is written)", each, snapshot),
             line("the log, on each broker that holds it", "bytes per row", "log_bytes_a_row"),
@@ -463,8 +463,8 @@ def starts() -> Lines:
             line("a snapshot: writing it, with nothing else to do", "s", "snapshot_s"),
             line("a snapshot: writing it while records are applied", "s", "snapshot_beside_replay_s"),
             line("a snapshot: the pause before it is written", "ms", "capture_ms"),
-            line("a call that applies records, the longest", "ms", "replay_longest_call_ms"),
-            line("the same while a snapshot is written", "ms", "longest_call_beside_snapshot_ms"),
+            line("longest call that applies records", "ms", "replay_longest_call_ms"),
+            line("longest such call while a snapshot is written", "ms", "longest_call_beside_snapshot_ms"),
         ],
     )  # fmt: skip
     yield from note(f"{run_of('replay')}.")
