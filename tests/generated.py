@@ -26,8 +26,8 @@ HEAD = f"""# Settings
 setting is an option of the commands that use it (`--group` for `group`), a variable
 (`{env_name("group")}`) and a line of the TOML file that `--config` names. A secret is no option, because
 others on the machine can read options: set `{env_name("ask_token")}`. [Run neardup](README.md#settings) says
-which ones to decide on first. A relative path begins in the folder where the command is started, also
-in the file that `--config` names; in a definition, it begins at the definition's folder.
+which ones to decide on first. A relative path is resolved against the folder where the command is
+started, also in the file that `--config` names; in a definition, against the definition's folder.
 
 What decides verdicts has [a file of its own](#the-definition).
 """
