@@ -72,7 +72,8 @@ class ConnectionSettings(BaseModel):
     )
     topic_verdicts: str = _topic(
         "verdicts",
-        "Topic of the verdicts. Each group has its own: `verify` reports another group's verdicts as wrong.",
+        "Topic of the verdicts. Each group has its own: `verify` reports another group's verdicts "
+        "as wrong.",
     )
     topic_dead_letter: str = _topic(
         "documents.dead-letter",
