@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ from tests.conftest import Kafka, deployed, deployment, eventually, free_ports, 
 from tests.faults import cluster
 from tests.report.made import copy, verdict
 from worker.cli import options
-from worker.cli.group import _print, _stop_on_signals, conclusion, with_bodies_told
+from worker.cli.group import _print, _stop_on_signals, conclusion
 from worker.cli.top import frame
 from worker.devkit.demo import workers_running
 from worker.devkit.sample.crawl import write_sample_crawl
@@ -144,13 +144,22 @@ def test_that_nothing_was_fed_is_said(
 
 
 def test_documents_without_a_body_are_told_when_they_are_fed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are sent, since each has its dead letter; another name for the text is said once."""
+
+    def count(_: Settings, records: Iterable[Record], __: float) -> SimpleNamespace:
+        return SimpleNamespace(delivered=len(list(records)), failures=0, failed=())
+
+    monkeypatch.setattr("worker.shell.files.crawl.feed_documents", count)
+    monkeypatch.setattr(
+        "worker.shell.kafka.admin.Admin", lambda *_: SimpleNamespace(cluster_id=str)
+    )
     path = tmp_path / "a.jsonl"
     path.write_text('{"content": "a text"}\n{"text": "a text"}\n{"text": ""}\n{"content": "b"}\n')
-    assert len(list(with_bodies_told(CrawlFiles([path])))) == 4
-    said = " ".join(capsys.readouterr().err.split())
+    result = run("feed", path, "--bootstrap", NOBODY)
+    said = " ".join(result.stderr.split())
+    assert "4 delivered" in said
     assert "without text, html or body_base64, so that they become dead letters: 2, first" in said
     assert "a.jsonl, line 1. --text-column names" in said
 
