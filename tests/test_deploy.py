@@ -144,6 +144,13 @@ def test_an_alert_that_another_one_explains_fires_no_earlier() -> None:
         assert name.pattern.count("|") in (0, len(targets) - 1)
 
 
+def test_prometheus_tells_an_alertmanager() -> None:
+    """Without the section, alerts fire and nobody hears of them."""
+    config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    [told] = config["alerting"]["alertmanagers"]
+    assert told["static_configs"] == [{"targets": ["alertmanager:9093"]}]
+
+
 def test_the_job_for_kubernetes_can_be_used_as_it_stands() -> None:
     """Without its comment signs it is a job like the one that it replaces, one rule per line."""
     text = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
@@ -278,7 +285,9 @@ def test_one_service_builds_the_image_and_the_others_wait_for_it() -> None:
     others = [one for one in SERVICES.values() if one["image"] == "neardup" and "build" not in one]
     assert [name for name, one in SERVICES.items() if "build" in one] == ["topics"]
     assert len(others) == 3
-    assert all(one["pull_policy"] == "never" and "topics" in one["depends_on"] for one in others)
+    for one in others:
+        assert one["pull_policy"] == "never"
+        assert one["depends_on"]["topics"] == {"condition": "service_completed_successfully"}
 
 
 def _environments() -> Iterator[dict[str, str]]:
