@@ -290,7 +290,11 @@ def test_an_option_that_has_moved_into_the_definition_says_so(option: str) -> No
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [(["x.jsonl", "--state", ""], "--state"), (["x.jsonl", "--state="], "--state"), ([""], "")],
+    [
+        (["x.jsonl", "--state", ""], "--state"),
+        (["x.jsonl", "--state="], "--state"),
+        ([""], "Invalid value"),  # an argument has no name in a message
+    ],
 )
 def test_an_empty_argument_is_no_name_of_the_folder_that_we_are_in(
     arguments: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -529,9 +529,16 @@ def test_what_an_index_of_parquet_has_besides_pages_takes_no_memory() -> None:
     assert peak < 3_000_000
 
 
-@pytest.mark.parametrize("counts", [(1, 1), (900, 1), (1, 900)])
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        ((1, 1), "several files, one behind the other"),
+        ((900, 1), "several files, one behind the other"),
+        ((1, 900), "an index, or the header of a page"),  # it names a place within the first file
+    ],
+)
 def test_files_of_parquet_that_were_appended_to_each_other_are_damage(
-    tmp_path: Path, counts: tuple[int, int]
+    tmp_path: Path, counts: tuple[int, int], reason: str
 ) -> None:
     """An index says nothing of the file before it: its rows would be left out without a word."""
     data = b""
@@ -542,6 +549,7 @@ def test_files_of_parquet_that_were_appended_to_each_other_are_damage(
         data += path.read_bytes()
     [only] = read(tmp_path, data, "a.parquet")
     assert isinstance(only, Damage) and only.ends_file
+    assert reason in only.reason
 
 
 def test_a_file_of_parquet_with_a_large_index_is_not_opened(
