@@ -31,7 +31,7 @@ from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.json_array import ArrayElements
 from worker.shell.files.archives.lines import Line
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.formats import CSV, JSON, JSON_LINES, WARC
+from worker.shell.files.formats import CSV, JSON, JSON_LINES, TSV, WARC
 from worker.shell.files.unpacked import opened_unpacked
 from worker.shell.files.writers import TableWriter
 
@@ -413,13 +413,21 @@ def test_a_packed_zip_is_refused_with_the_remedy(tmp_path: Path) -> None:
 def test_an_output_without_documents_is_a_file_of_its_kind(tmp_path: Path, suffix: str) -> None:
     """Columns without rows, an array without elements; compressed as its name says."""
     [row] = read_bytes(tmp_path, "in.csv", b"doc_id,text\na,The river rose.\n")
-    empty = {CSV: b"doc_id,text\n", JSON_LINES: b"", JSON: b"[]\n", WARC: b""}
+    [tabbed] = read_bytes(tmp_path, "in.tsv", b"doc_id\ttext\na\tThe river rose.\n")
+    begun = {CSV: row, TSV: tabbed}
+    empty = {
+        CSV: b"doc_id,text\n",
+        TSV: b"doc_id\ttext\n",
+        JSON_LINES: b"",
+        JSON: b"[]\n",
+        WARC: b"",
+    }
     for kind, content in empty.items():
         path = tmp_path / f"out{kind.suffixes[0]}{suffix}"
         assert kind.writer is not None
         with path.open("wb") as stream, closing(kind.writer(stream, str(path))) as writer:
-            if kind is CSV:
-                writer.begin(row)
+            if kind in begun:
+                writer.begin(begun[kind])
         assert path.stat().st_size or not suffix
         with opened_unpacked(str(path)) as written:
             assert written.read() == content
