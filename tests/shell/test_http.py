@@ -51,6 +51,13 @@ def port(worker: AskedWorker) -> Iterator[int]:
         yield number
 
 
+@pytest.fixture
+def own_port(worker: AskedWorker) -> Iterator[int]:
+    """Of a server that no other test has a connection to."""
+    with served(worker) as number:
+        yield number
+
+
 class Reply:
     """An answer to a request."""
 
@@ -458,14 +465,14 @@ def test_questions_beyond_the_slots_are_told_to_come_again(
 
 
 def test_connections_that_wait_make_room_for_new_ones(
-    port: int, monkeypatch: pytest.MonkeyPatch
+    own_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that has waited longest ends; one in the middle of a request does not."""
     monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
-    busy = talk(port, post(2))
+    busy = talk(own_port, post(2))
     eventually(lambda: in_flight() == 1, "it has a slot")
-    idle = [talk(port, b"") for _ in range(2)]
-    assert ask(port, body=document(1)).status == 200
+    idle = [talk(own_port, b"") for _ in range(2)]
+    assert ask(own_port, body=document(1)).status == 200
     assert idle[0].recv(1) == b""
     busy.sendall(b"{}")
     assert reply_on(busy).status == 422
@@ -474,7 +481,7 @@ def test_connections_that_wait_make_room_for_new_ones(
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"POST /v1/seen HTTP/1.1\r\nX: ", post(1 << 18)])
-def test_bad_clients_hold_up_no_probe(port: int, sent: bytes) -> None:
+def test_bad_clients_hold_up_no_probe(own_port: int, sent: bytes) -> None:
     """
     Of silent ones, and of those in the middle of a head, the oldest end at once. Those in a body
     have a slot, or are refused.
@@ -482,17 +489,20 @@ def test_bad_clients_hold_up_no_probe(port: int, sent: bytes) -> None:
     clients = []
     for _ in range(server.CONNECTIONS_MAX + 10):
         with contextlib.suppress(OSError):  # refused, and closed by now
-            clients.append(talk(port, sent))
-    assert get(port, "/healthz") == (200, "alive\n")
-    assert get(port, "/readyz") == (200, "ready\n")
-    assert threading.active_count() < server.CONNECTIONS_MAX + 20
+            clients.append(talk(own_port, sent))
+    assert get(own_port, "/healthz") == (200, "alive\n")
+    assert get(own_port, "/readyz") == (200, "ready\n")
+    eventually(
+        lambda: threading.active_count() < server.CONNECTIONS_MAX + 20,
+        "the threads of connections that were ended are gone",
+    )
     for connection in clients:
         connection.close()
     eventually(lambda: in_flight() == 0, "the slots are free")
 
 
 def test_probes_are_answered_while_questions_are_slow(
-    worker: AskedWorker, port: int, monkeypatch: pytest.MonkeyPatch
+    worker: AskedWorker, own_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With every slot and nearly every connection taken, for as long as it lasts."""
     is_over = threading.Event()
@@ -503,12 +513,12 @@ def test_probes_are_answered_while_questions_are_slow(
 
     monkeypatch.setattr(server, "CONNECTIONS_MAX", seen.SLOTS + 1)
     monkeypatch.setattr(worker.questions, "answer", slow)
-    busy = [talk(port, post(2) + b"[]") for _ in range(seen.SLOTS)]
+    busy = [talk(own_port, post(2) + b"[]") for _ in range(seen.SLOTS)]
     eventually(lambda: in_flight() == seen.SLOTS, "all slots are taken")
     for _ in range(3):
-        assert get(port, "/readyz") == (200, "ready\n")
-        assert get(port, "/metrics")[0] == 200
-    assert ask(port, body=document(1)).status == 429
+        assert get(own_port, "/readyz") == (200, "ready\n")
+        assert get(own_port, "/metrics")[0] == 200
+    assert ask(own_port, body=document(1)).status == 429
     is_over.set()
     assert [reply_on(connection).status for connection in busy] == [200] * seen.SLOTS
     for connection in busy:
