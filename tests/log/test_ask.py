@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import one_in
 from tests.log import test_replica as logs
-from tests.log.test_snapshot import to_bytes
+from tests.log.test_snapshot import LOG, to_bytes
 from tests.oracle import read_answer, read_answers
 from worker.core.document import Verdict
 from worker.core.search import SearchRules
@@ -19,6 +19,7 @@ from worker.log.originals import OriginalStore
 from worker.log.record import Row, RowKind, Rows, decode
 from worker.log.replica import Replica
 from worker.log.rules import Retention
+from worker.log.snapshot import restore
 
 OF_THE_LOG: dict[str, Any] = {
     "source_topic": "",
@@ -67,10 +68,8 @@ def test_the_answer_is_the_verdict_of_the_row_that_comes_next(
     """
     Of every kind of row, under all rules, alone and among others; with retention by number also
     the horizon. A replica that is asked of everything all the time stays byte for byte what one is
-    that nobody asks, so that the same question has the same answer.
-
-    So replicas at one offset answer alike: restored ones give the same verdicts
-    (`test_retention.py`).
+    that nobody asks, so that the same question has the same answer. In the middle of the log it is
+    restored from its snapshot, so that replicas at one offset answer alike.
 
     The levels above show only what they add: `tests/shell/test_ask.py` how a document becomes a
     row, `test_ask_many.py` what it is called, `tests/faults/test_ask.py` a group.
@@ -84,6 +83,8 @@ def test_the_answer_is_the_verdict_of_the_row_that_comes_next(
         now_ms = 1_000
         for log_offset, (row, later_ms) in enumerate(zip(one + two, passed_ms, strict=True)):
             now_ms += max(later_ms, 0)
+            if log_offset == len(one):
+                asked = restore(to_bytes(asked), of, LOG)
             foreseen = ask(asked, row)[0]
             if log_offset % 8 == 0:
                 assert ask(asked, *one, row, *two)[len(one)] == foreseen
