@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -63,6 +62,9 @@ MARKS = [
 KINDS = [RowKind.FULL] * 6 + [RowKind.SHORT] * 3 + [RowKind.DELETED, RowKind.SKIPPED, RowKind.DEAD]
 
 
+BACK_MS = -(10**9)  # a record of another time: those behind it go on from the time before it
+
+
 class Step(NamedTuple):
     """
     A record of the log: offsets [first, first + length) of a partition, time since the one before,
@@ -102,7 +104,8 @@ def _row(offset: int, drawn: bytes) -> Row:
 
 steps = st.lists(
     st.builds(
-        Step, st.integers(0, 1), st.integers(0, 39), st.integers(1, 15), st.integers(-3, 12),
+        Step, st.integers(0, 1), st.integers(0, 39), st.integers(1, 15),
+        st.sampled_from([*range(-3, 13), BACK_MS]),
         st.sampled_from([0, 0, 0, 20, 39]),
     ),
     min_size=5,
@@ -171,14 +174,17 @@ def log_of(
     of: Definition, rows_of: dict[int, list[Row]], taken: list[Step]
 ) -> list[tuple[bytes, int]]:
     """
-    Records, each with its author's commit, with their time stamps, which may go back a little.
+    Records, each with its author's commit, with their time stamps, which may go back a little, or
+    for a record far.
     """
-    times_ms = accumulate((step.passed_ms for step in taken), initial=1_000)
-    next(times_ms)
-    return [
-        (record(rows_of, step, of, step.committed), now_ms)
-        for step, now_ms in zip(taken, times_ms, strict=True)
-    ]
+    now_ms = 10**10
+    records = []
+    for step in taken:
+        time_ms = now_ms + step.passed_ms
+        records.append((record(rows_of, step, of, step.committed), time_ms))
+        if step.passed_ms != BACK_MS:
+            now_ms = time_ms
+    return records
 
 
 def declared(of: Definition, memory: columns.Memory = columns.anonymous) -> Replica:
