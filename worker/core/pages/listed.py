@@ -252,12 +252,21 @@ def _list_of_entries(room: Any, begin: Any, end: Any, kind: Any) -> Any:
 
 @fused
 def _is_paged(room: Any, last_box: Any, end: Any) -> Any:
-    """Return whether a box of links to other pages follows a list, or ends it."""
+    """
+    Return whether a box of links to other pages follows a list, or ends it. It has a digit, the
+    number of a page: links to the posts before and after this one have none.
+    """
     nodes = room.nodes
+    searched = np.int64(0)  # blocks up to here have no digit, as far as they stand in such boxes
     k = last_box + 1
     while k < room.state[REGION_END] and nodes[k, N_FIRST] <= end + PAGER_BEHIND:
-        if nodes[k, N_OWN] & names.PAGER and _has_number(room, k):
-            return True
+        if nodes[k, N_OWN] & names.PAGER:
+            first = nodes[k, N_FIRST]
+            stop = min(nodes[k, N_END], first + NUMBER_WITHIN)
+            for b in range(max(first, searched), stop):
+                if _has_digit(room, b):
+                    return True
+            searched = max(searched, stop)
         k += 1
     return False
 
@@ -357,19 +366,6 @@ def _has_digit(room: Any, b: Any) -> Any:
     """Return whether a block has an ASCII digit."""
     for at in range(room.blocks[b, B_START], room.blocks[b, B_END]):
         if 48 <= byte_at(room.out, at) <= 57:
-            return True
-    return False
-
-
-@fused
-def _has_number(room: Any, k: Any) -> Any:
-    """
-    Return whether a box has a digit: the number of a page. Links to the posts before and after this
-    one have none.
-    """
-    first = room.nodes[k, N_FIRST]
-    for b in range(first, min(room.nodes[k, N_END], first + NUMBER_WITHIN)):
-        if _has_digit(room, b):
             return True
     return False
 

@@ -98,9 +98,11 @@ def _find_told(
         byte = byte_at(page, start + 1)
         if byte == 47 and ABOUT_BYTE[byte_at(page, start + 2)] & LETTER:
             i, key = read_name(page, start + 2, end)
-            i = characters.read_attributes(page, i, end, np.int64(0))[0] + 1
+            i, _ = characters.read_attributes(page, i, end, np.int64(0))
             element = names.look_up(names.TAG_TABLE, key)
-            ends = templates > 0 and element & names.TAG == names.TEMPLATE
+            is_whole = i < end
+            i += 1
+            ends = is_whole and templates > 0 and element & names.TAG == names.TEMPLATE
             templates -= ends
             if ends and templates == 0:
                 _note_markup(page, outermost, start, markup)
