@@ -477,7 +477,7 @@ I64 = b"\x06"  # the kind of a field whose number follows
 def test_an_index_of_parquet_that_arrow_would_read_otherwise_is_refused(odd: bytes) -> None:
     """Arrow would read pages in other places than those whose lengths have been checked."""
     [[chunk]] = parquet_module._row_groups(index_of_parquet(b""))
-    assert chunk == (6, 1, 4, 14)
+    assert chunk == (6, 1, 4, 14, 14)
     with pytest.raises(ValueError, match="write the file again"):
         parquet_module._row_groups(index_of_parquet(odd))
 
@@ -550,6 +550,52 @@ def test_files_of_parquet_that_were_appended_to_each_other_are_damage(
     [only] = read(tmp_path, data, "a.parquet")
     assert isinstance(only, Damage) and only.ends_file
     assert reason in only.reason
+
+
+@pytest.mark.parametrize("appended", [False, True])
+def test_a_text_with_the_mark_of_parquet_in_an_index_of_pages_is_no_end_of_a_file(
+    tmp_path: Path, appended: bool
+) -> None:
+    """A page of the crawl would cost the whole file. Two files with such an index are damage still."""
+    path = tmp_path / "a.parquet"
+    table = pyarrow.table({"text": ["PAR1PAR1 is a mark.", "The river rose."]})
+    parquet.write_table(table, path, write_page_index=True)
+    data = path.read_bytes()
+    items = read(tmp_path, data + data if appended else data, "a.parquet")
+    assert [type(item) for item in items] == ([Damage] if appended else [Record, Record])
+
+
+def test_maps_of_parquet_are_read_and_count_with_keys_and_values(tmp_path: Path) -> None:
+    """Spark writes such columns. A row without a map, and a part of a column, count for themselves."""
+    pairs = [[("one", 1)], None, [("two", 2), ("three", 3)]]
+    maps = pyarrow.array(pairs, pyarrow.map_(pyarrow.string(), pyarrow.int64()))
+    table = pyarrow.table({"text": ["zero", "one", "two"], "maps": maps})
+    path = tmp_path / "a.parquet"
+    nested = pyarrow.StructArray.from_arrays([maps], ["maps"])
+    parquet.write_table(table.append_column("nested", nested), path)
+    assert [type(item) for item in entries(path)] == [Record] * 3
+    of_texts = [len("one"), 0, len("twothree")]
+    for row, count in enumerate([1, 0, 2]):
+        expected = 8 + count * (4 + 8) + of_texts[row]
+        assert parquet_module._own_bytes(maps.slice(row, 1)) == pytest.approx(expected, abs=8)
+
+
+@pytest.mark.parametrize("is_group", [False, True])
+def test_no_more_of_an_index_of_parquet_is_held_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch, is_group: bool
+) -> None:
+    """Each row group, and each column of one, has a byte or more in the index, and an object here."""
+    number = 1_000_000
+    many = b"\xfc" + varint(number) + bytes(number)
+    index = b"\x49" + (many if is_group else b"\x1c\x19" + many + b"\0") + b"\0"
+    stream = io.BytesIO(index + struct.pack("<L", len(index)) + b"PAR1")
+    monkeypatch.setattr(parquet_module, "CHUNKS_MAX", 1_000)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="at most 1,000 are read"):
+        parquet_module._row_groups(stream)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3_000_000
 
 
 def test_a_file_of_parquet_with_a_large_index_is_not_opened(

@@ -15,7 +15,7 @@ the value, the bound and the remedy. The other inputs are read.
     values of a line or element    VALUES_MAX                                that line is damage
     columns of a table             COLUMNS_MAX                               the table is damage
     bytes of an index of Parquet   INDEX_BYTES_MAX                           the file is damage
-    columns of all its row groups  CHUNKS_MAX                                the file is damage
+    its row groups, their columns  CHUNKS_MAX                                the file is damage
     bytes of a page of Parquet     PAGE_BYTES_MAX, and PAGE_FREE_BYTES plus  the rest is damage
                                    OUT_PER_BYTE for each compressed byte
     bytes of rows of Parquet that  ROWS_BYTES_MAX, or of a dictionary        fewer rows at a time

@@ -28,6 +28,7 @@ an encrypted column) ends the program there: the exception of C++ is not transla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -76,6 +77,7 @@ _ROW_GROUPS = (4, _LIST)
 _CHUNKS = (1, _LIST)
 _METADATA = (3, _STRUCT)
 _ENCRYPTION = (8, _STRUCT)
+_PAGE_INDEXES = (((4, _I64), (5, _I32)), ((6, _I64), (7, _I32)))  # the place and length of each
 _TYPE = (1, _I32)
 _VALUES = (5, _I64)
 _BYTES = (7, _I64)
@@ -174,10 +176,17 @@ def _row_bytes(batch: Any) -> NDArray[np.float64]:
 
 def _own_bytes(column: Any) -> float:
     """Return the bytes of a column, with the texts of categories in it and not their dictionary."""
+    import pyarrow  # noqa: PLC0415
+
     if _has_categories(column.type):
         return float(_category_bytes(column).sum())
     if hasattr(column, "flatten"):  # of lists their values, of structs their fields
-        inner = column.flatten()
+        if pyarrow.types.is_map(column.type):  # a list of pairs, which Arrow does not flatten
+            begin = column.offsets[0].as_py()
+            end = column.offsets[-1].as_py()
+            inner = [column.keys[begin:end], column.items[begin:end]]
+        else:
+            inner = column.flatten()
         parts = inner if isinstance(inner, list) else [inner]
         return 8.0 * len(column) + sum(map(_own_bytes, parts))
     return float(column.nbytes)
@@ -227,12 +236,18 @@ class _Page(NamedTuple):
 
 
 class _Chunk(NamedTuple):
-    """The pages of a column in a row group: type and number of their values, and their place."""
+    """
+    The pages of a column in a row group: type and number of their values, and their place.
+
+    `last` is where the last thing of the column ends. A writer may put more of it behind the pages
+    of all columns: the least and the greatest text of each page, for example.
+    """
 
     kind: int
     values: int
     begin: int
     end: int
+    last: int
 
 
 class _Wanted(NamedTuple):
@@ -259,7 +274,9 @@ def _chunk_of(column: _Fields) -> _Chunk | None:
     if _ENCRYPTION in column or min(values, size, data_at) < 0:
         return None
     begin = dictionary_at if 0 < dictionary_at < data_at else data_at
-    return _Chunk(kind, values, begin, begin + size)
+    end = begin + size
+    last = max(end, *(column.get(at, 0) + column.get(length, 0) for at, length in _PAGE_INDEXES))
+    return _Chunk(kind, values, begin, end, last)
 
 
 def _chunks_of(group: _Fields) -> Sequence[_Chunk | None]:
@@ -279,12 +296,34 @@ _OF_METADATA = _Wanted(
     },
     lists={2: _I32, 3: _BINARY, 8: _STRUCT, 13: _STRUCT},
 )
-_OF_CHUNK = _Wanted({_METADATA: _OF_METADATA, _ENCRYPTION: _Wanted({})}, _chunk_of)
-_OF_GROUP = _Wanted({_CHUNKS: _OF_CHUNK}, _chunks_of, {1: _STRUCT, 4: _STRUCT})
-_OF_INDEX = _Wanted({_ROW_GROUPS: _OF_GROUP}, lists=dict.fromkeys((2, 4, 5, 7), _STRUCT))
+_OF_COLUMN = {
+    _METADATA: _OF_METADATA,
+    _ENCRYPTION: _Wanted({}),
+    **dict.fromkeys(field for place in _PAGE_INDEXES for field in place),
+}
 _PAGE_NUMBERS: Mapping[_Field, None] = dict.fromkeys((_PAGE_TYPE, _BYTES_OUT, _BYTES_IN))
 _PAGE_INNER = dict.fromkeys(_OF_PAGE_TYPE.values(), _Wanted({_PAGE_VALUES: None}))
 _OF_PAGE = _Wanted({**_PAGE_NUMBERS, **_PAGE_INNER})
+
+
+def _of_index() -> _Wanted:
+    """Return what is wanted of an index, at most CHUNKS_MAX row groups and columns in them."""
+    numbers = count(1)
+
+    def counted(made: Callable[[_Fields], Any]) -> Callable[[_Fields], Any]:
+        def make(fields: _Fields) -> Any:
+            if next(numbers) > CHUNKS_MAX:
+                raise ValueError(
+                    f"of its row groups and the columns in them, at most {CHUNKS_MAX:,} are read: "
+                    f"{_LARGER}"
+                )
+            return made(fields)
+
+        return make
+
+    of_chunk = _Wanted(_OF_COLUMN, counted(_chunk_of))
+    of_group = _Wanted({_CHUNKS: of_chunk}, counted(_chunks_of), {1: _STRUCT, 4: _STRUCT})
+    return _Wanted({_ROW_GROUPS: of_group}, lists=dict.fromkeys((2, 4, 5, 7), _STRUCT))
 
 
 def _index_bytes(stream: BinaryIO) -> int:
@@ -312,31 +351,25 @@ def _row_groups(stream: BinaryIO) -> Sequence[Sequence[_Chunk | None]]:
         raise ValueError(f"it has no index at its end, so it was cut: {_REMEDY}")
     stream.seek(begin)
     try:
-        index = _struct(stream.read(index_bytes), 0, _LEVELS_MAX, _OF_INDEX)[0]
+        index = _struct(stream.read(index_bytes), 0, _LEVELS_MAX, _of_index())[0]
     except IndexError:
         raise ValueError(f"its index is cut short: {_REMEDY}") from None
     groups: Sequence[Sequence[_Chunk | None]] = index.get(_ROW_GROUPS, ())
-    chunks = sum(map(len, groups))
-    if chunks > CHUNKS_MAX:
-        raise ValueError(
-            f"its index has {chunks:,} columns in all row groups, at most {CHUNKS_MAX:,} are read: "
-            f"{_LARGER}"
-        )
     chunks_bytes = sum(chunk.end - chunk.begin for group in groups for chunk in group if chunk)
     if chunks_bytes > stream.tell():
         raise ValueError(
             f"its columns have {chunks_bytes:,} bytes, and the file {stream.tell():,}: some stand "
             f"in one place, {_REMEDY}"
         )
-    ends = [chunk.end for group in groups for chunk in group if chunk]
-    _check_single(stream, max(ends, default=0), begin)
+    lasts = [chunk.last for group in groups for chunk in group if chunk]
+    _check_single(stream, max(lasts, default=0), begin)
     return groups
 
 
 def _check_single(stream: BinaryIO, start: int, end: int) -> None:
     """
-    Raise ValueError if another file ends between the columns and their index: files were appended
-    to each other, and the index of the last one says nothing of the others.
+    Raise ValueError if another file ends between what the index names and the index: files were
+    appended to each other, and the index of the last one says nothing of the others.
     """
     stream.seek(start)
     before = b""
