@@ -294,6 +294,9 @@ def test_an_option_that_has_moved_into_the_definition_says_so(option: str) -> No
         (["x.jsonl", "--state", ""], "--state"),
         (["x.jsonl", "--state="], "--state"),
         ([""], "Invalid value"),  # an argument has no name in a message
+        (["--quiet", ""], "Invalid value"),
+        (["--state=x", ""], "Invalid value"),
+        (["--", "--id-column", ""], "Invalid value"),
     ],
 )
 def test_an_empty_argument_is_no_name_of_the_folder_that_we_are_in(
@@ -304,6 +307,15 @@ def test_an_empty_argument_is_no_name_of_the_folder_that_we_are_in(
     said = misused("dedup", *arguments)
     assert f"{name}: must not be empty: is a variable of the shell not set?" in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", [["--id-column", ""], ["--id-column="]])
+def test_a_column_without_a_name_can_be_named(given: list[str], tmp_path: Path) -> None:
+    """So pandas' `to_csv` calls the numbers of the rows."""
+    path = tmp_path / "pages.csv"
+    path.write_text(",text\n7,The river rose in the night\n")
+    result = CliRunner().invoke(app, ["fingerprint", *given, str(path)])
+    assert '"doc_id":"7"' in result.stdout
 
 
 def test_brackets_are_shown_as_they_are() -> None:

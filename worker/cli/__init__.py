@@ -23,7 +23,6 @@ from __future__ import annotations
 import importlib
 import inspect
 from importlib.metadata import version
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -253,24 +252,36 @@ class LazyCommands(CommandGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return name, command and remaining arguments of a call; the command is imported."""
-        _refuse_empty(args)
         name, listed, rest = super().resolve_command(ctx, args)
         if name is None or listed is None:
             return name, listed, rest
         command = load_command(name)
         _name_type(command.get_help_option(ctx))
+        _refuse_empty(command, rest)
         _refuse_keys(command, rest)
         return name, command, rest
 
 
-def _refuse_empty(arguments: list[str]) -> None:
-    """Raise BadParameter for an empty argument: as a path, it would be the folder we are in."""
-    for before, argument in pairwise(["", *arguments]):
-        option, has_value, value = argument.partition("=")
-        if not argument or (option.startswith("--") and has_value and not value):
-            name = option or (before if len(before) > 2 and before.startswith("--") else None)
+def _refuse_empty(command: Any, arguments: list[str]) -> None:
+    """
+    Raise BadParameter for an empty argument: as a path, it would be the folder we are in.
+
+    A column may have an empty name: pandas writes one for the numbers of the rows.
+    """
+    commands = [command, *getattr(command, "commands", {}).values()]
+    options = [one for each in commands for one in each.params if not getattr(one, "is_flag", True)]
+    with_value = {name for option in options for name in option.opts}
+    before = ""
+    for argument in arguments:
+        if argument == "--":  # behind it are no options
+            with_value = set()
+        name = argument.removesuffix("=") if argument else before
+        is_empty = not argument or (argument.endswith("=") and name in with_value)
+        option = name if name in with_value else None
+        if is_empty and not (option or "").endswith("-column"):
             text = "must not be empty: is a variable of the shell not set?"
-            raise typer.BadParameter(text, param_hint=name)
+            raise typer.BadParameter(text, param_hint=option)
+        before = argument
 
 
 def _refuse_keys(command: Any, arguments: list[str]) -> None:
