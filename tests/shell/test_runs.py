@@ -224,6 +224,26 @@ def test_an_output_that_was_moved_is_not_replaced_by_one_of_copies(folder: Path)
     assert "monday" in Path("moved.jsonl").read_text()
 
 
+def test_an_output_without_documents_is_that_of_no_earlier_run() -> None:
+    """`[]`, or the names of columns: any run that kept none writes the same. It may be replaced."""
+    ended(MONDAY)
+    [earlier] = runs_of(snapshots(STATE)[0])
+    elsewhere = [earlier.outputs[0]._replace(name="/elsewhere/kept.json")]
+    states._check_outputs(MONDAY, elsewhere, "a", earlier._replace(summary={"kept": 0}))
+    with pytest.raises(StopError, match="has what an earlier run"):
+        states._check_outputs(MONDAY, elsewhere, "a", earlier._replace(summary={"kept": 1}))
+
+
+def test_the_outputs_of_an_earlier_run_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of our inputs it has read."""
+    both = MONDAY._replace(inputs=files_named(["monday.jsonl", "tuesday.jsonl"]))
+    ended(both)
+    compared: list[str] = []
+    monkeypatch.setattr(states, "_check_outputs", lambda *given: compared.append(given[2]))
+    assert len(ended(both._replace(outputs=["other.jsonl"])).told) == 1
+    assert compared == ["monday.jsonl"]
+
+
 def test_a_file_that_has_grown_is_known_up_to_where_it_was_read() -> None:
     """What was appended is not called known."""
     ended(MONDAY)
@@ -386,6 +406,6 @@ def test_runs_of_another_version_are_not_taken_for_none(monkeypatch: pytest.Monk
         patch.setattr(FinishedRun, "_asdict", newer)
         ended(TUESDAY)
     before = known()
-    with pytest.raises(StopError, match=r"snapshot-.* cannot be read .*tool.*name another --state"):
+    with pytest.raises(StopError, match=r"snapshot-.* cannot be read .*tool.*name another folder"):
         ended(MONDAY)
     assert known() == before

@@ -226,14 +226,15 @@ class RunState:
                 )
                 return None
         known: list[str] = []
-        readers: list[tuple[str, FinishedRun]] = []  # earlier runs, and what they have read of ours
+        readers: dict[int, tuple[str, FinishedRun]] = {}  # earlier runs, and what they know of ours
         for name, content in inputs:
             runs = [
                 earlier
                 for part in content.digests.items()
                 for earlier in self._known_to.get(part, ())
             ]
-            readers += [(shown_name(name), earlier) for earlier in runs]
+            for earlier in runs:
+                readers.setdefault(id(earlier), (shown_name(name), earlier))
             if runs:
                 known.append(name)
         if known:
@@ -241,9 +242,10 @@ class RunState:
                 content.size == 0 or content.mark in self._known_to for _, content in inputs
             ]
             if here.options.get("keep") and all(is_known):  # nothing would be kept
-                readers += [(listed(known), earlier) for earlier in self.runs]
+                for earlier in self.runs:
+                    readers.setdefault(id(earlier), (listed(known), earlier))
             there = [output_digest(name) for name in run.outputs]
-            for name, earlier in readers:
+            for name, earlier in readers.values():
                 _check_outputs(here, there, name, earlier)
             self._tell_known([one for one in inputs if one[0] in known], tell)
         return None
@@ -415,7 +417,7 @@ def runs_of(snapshot: Path | None) -> list[FinishedRun]:
     except Exception as error:
         raise StopError(
             f"the runs that {snapshot} names cannot be read ({error}): go on with the version of "
-            "neardup that wrote it, or name another --state"
+            "neardup that wrote it, or name another folder"
         ) from error
 
 
@@ -484,10 +486,12 @@ def _check_outputs(
     Args:
         there: what is in the places of its outputs.
     """
+    # Outputs without a document are all alike, though some have bytes: `[]`, the names of columns.
+    is_empty = len(earlier.outputs) == 1 and earlier.summary.get("kept") == 0
     for output, (place, size, digest) in product(earlier.outputs, there):
         is_same_place = place == output.name and output.size >= 0
         path = path_of(place)
-        is_same = size > 0 and (size, digest) == (output.size, output.digest)
+        is_same = size > 0 and not is_empty and (size, digest) == (output.size, output.digest)
         if is_same or (is_same_place and path is not None and path.exists()):
             differing = "; ".join(differences(earlier.identity, run))
             raise StopError(
