@@ -696,18 +696,13 @@ def check_topics(admin: Admin, settings: Settings) -> list[Problem]:
 def _of_another_log(
     admin: Admin, settings: Settings, found: Mapping[str, Topic]
 ) -> Iterator[Problem]:
-    """
-    Yield the topics of answers that have some although the log is empty. None where the log stands
-    on the snapshot of the one before it, whose answers these are.
-    """
+    """Yield the topics with answers of another log: this one is empty, and stands on nothing."""
     log = found.get(settings.topic_fingerprints)
     if log is None or settings.base_snapshot is not None:
         return
-    names = (settings.topic_verdicts, settings.topic_dead_letter, settings.topic_new)
-    answers = [found[name] for name in names if name is not None and name in found]
-    written_to = [topic.name for topic in answers if admin.has_messages(topic)]
-    # The log is asked last: a group that has just begun writes to it first.
-    if not written_to or admin.has_messages(log):
+    answers = sorted(found.keys() - {settings.topic_documents, log.name})
+    written_to = [name for name in answers if admin.has_messages(found[name])]
+    if admin.has_messages(log):  # asked last: a group that has just begun writes to it first
         return
     for name in written_to:
         yield Problem(
