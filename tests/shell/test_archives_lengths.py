@@ -21,6 +21,7 @@ from tests.shell.test_archives import (
     record,
     urls,
     warc_record,
+    zipped,
 )
 from worker.shell.files.archives import Damage, Omission, Record
 from worker.shell.files.archives import budget as budget_module
@@ -80,6 +81,49 @@ def test_two_records_whose_headers_have_become_one_are_damage(
     rest = records[1][len(b"WARC/1.0\r\nWARC-Ty") :]
     found = read(tmp_path, records[0][:begin] + filler + rest + records[2])
     assert urls(found) == ["2"] and len(damage(found)) == 1
+
+
+@pytest.mark.parametrize("pack", [bytes, zipped], ids=["plain", "gzip"])
+def test_a_header_that_breaks_off_costs_its_record_alone(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    """A writer that was killed left it, and the next record follows, anywhere in a line."""
+    records = [warc_record(number) for number in range(4)]
+    for size in range(len(b"WARC/1.0\r\n"), records[1].index(b"\r\n\r\n") + 3):
+        parts = [records[0], records[1][:size], *records[2:]]
+        found = read(tmp_path, b"".join(map(pack, parts)))
+        assert urls(found) == ["0", "2", "3"], size
+        assert [item.reason[:33] for item in damage(found)] == ["its header is that of two records"]
+
+
+REPEATED = {
+    "length": b"Content-Length: 9",
+    "longer than the file": b"content-length: 99999",
+    "the same length": b"Content-Length: " + re.findall(rb"Length: (\d+)", RECORDS[1])[0],
+    "type": b"WARC-Type: request",
+    "URL": b"WARC-Target-URI: http://example.org/9",
+    "date": b"WARC-Date: 2024-05-01T12:00:00Z",
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_field_of_a_header_that_stands_twice_is_damage(
+    tmp_path: Path, name: str, *, is_first: bool
+) -> None:
+    """ISO 28500 forbids it: the rest of another record stands there, and one value is not its own."""
+    behind = b"\r\n" if is_first else b"\r\n\r\n"
+    wrong = RECORDS[1].replace(behind, b"\r\n" + REPEATED[name] + behind, 1)
+    found = read(tmp_path, RECORDS[0] + wrong + RECORDS[2])
+    assert urls(found) == ["0", "2"] and len(damage(found)) == 1
+
+
+def test_fields_that_crawlers_repeat_are_read(tmp_path: Path) -> None:
+    """Common Crawl has a WARC-Protocol for HTTP and one for TLS."""
+    fields = b"\r\nWARC-Protocol: h2\r\nWARC-Protocol: tls/1.3\r\nWARC-Concurrent-To: <urn:a>"
+    fields += b"\r\nWARC-Concurrent-To: <urn:b>\r\nX-Reader: http://example.org/WARC/1.0\r\n"
+    found = read(tmp_path, RECORDS[0].replace(b"\r\n", fields, 1) + RECORDS[1])
+    assert urls(found) == ["0", "1"] and not damage(found)
 
 
 def test_two_records_of_arc_whose_lines_have_become_one_are_damage(tmp_path: Path) -> None:

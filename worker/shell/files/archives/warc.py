@@ -52,6 +52,8 @@ _ARC_START = re.compile(
     rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)"
 )
 _WARC_LINE = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n")
+# In a header: the version line of the next record, at the end of a line that was cut in its name.
+_SECOND_WARC_LINE = re.compile(rb"\n[^:\n]*WARC/\d\.\d+[ \t]*\r?\n")
 _FOLD = re.compile(rb"\r\n[ \t]+")  # the line goes on
 _ESCAPED = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile(rb"[\r\n]++")
@@ -64,6 +66,18 @@ _HOLE = (
 _PAGE_SCHEMES = ("http", "https", "ftp", "file")
 _PAGE_TYPES = ("response", "resource", "conversion")
 _TYPES = (*_PAGE_TYPES, "warcinfo", "request", "metadata", "revisit", "continuation")
+# ISO 28500 lets only WARC-Concurrent-To stand more than once. Crawlers repeat fields of their own
+# (Common Crawl: WARC-Protocol), so these are the ones that most records have.
+_SINGLE_FIELDS = (
+    "content-length",
+    "content-type",
+    "warc-block-digest",
+    "warc-date",
+    "warc-payload-digest",
+    "warc-record-id",
+    "warc-target-uri",
+    "warc-type",
+)
 
 
 class _NoPageError(Exception):
@@ -227,7 +241,8 @@ def read_warc(
         if offset is None:
             offset = segment.offset_of(end)
             behind = end + 1
-        start = segment.go_to_next(_WARC_START, behind)
+        # The next record may begin within a line that was cut.
+        start = segment.go_to_next(_WARC_LINE if reason == _HOLE else _WARC_START, behind)
         budget.take_again(max(end - segment.tell(), 0))
         if not is_damaged and (segment.problem is None or start is not None):
             yield Damage(file, offset, reason)
@@ -243,7 +258,7 @@ def _records(segment: Segment, block_max: int) -> Iterator[_WarcRecord]:
     A record stays in memory up to the header of the next one, if it is not too long.
 
     Raises:
-        _NoRecordError: no record begins where the last one has ended.
+        _NoRecordError: no record begins where the last one has ended, or its header is damaged.
     """
     while True:
         segment.skip(_BLANKS)
@@ -295,11 +310,22 @@ def _headers_of(head: bytes) -> dict[str, str]:
     Return the values in a header by their names, in lower case. Of a name that occurs twice, the
     last one counts.
 
+    Raises:
+        _NoRecordError: it is the header of two records. The length may be that of either.
+
     >>> _headers_of(b"WARC/1.0\r\nwarc-type: re\r\n source\r\n\r\n")
     {'warc-type': 're source'}
     """
     lines = [line.partition(":") for line in _text_of(_FOLD.sub(b" ", head)).split("\n")]
-    return {name.strip().lower(): value.strip() for name, _, value in lines if value}
+    fields = [(name.strip().lower(), value.strip()) for name, _, value in lines if value]
+    headers = dict(fields)
+    if len(headers) < len(fields):
+        names = [name for name, _ in fields]
+        if any(names.count(name) > 1 for name in _SINGLE_FIELDS):
+            raise _NoRecordError(_HOLE)
+    if _SECOND_WARC_LINE.search(head):
+        raise _NoRecordError(_HOLE)
+    return headers
 
 
 def _content(segment: Segment, length: int, block_max: int) -> bytes:
@@ -347,7 +373,7 @@ def _capture_of_warc(record: _WarcRecord, body_max: int, default_ms: int | None)
     lines = record.head.partition(b"\n")[2]
     if lines.count(b"\n") != lines.count(b"\r\n"):
         raise ValueError("a line of its header ends with LF alone: end each with CR LF")
-    if b"\0" in lines or record.head.lower().count(b"\nwarc-record-id:") > 1:
+    if b"\0" in lines:
         raise ValueError(_HOLE)
     headers = record.headers
     if not headers.get("warc-type"):
