@@ -470,6 +470,7 @@ def arc_record(url: str, fields: str = "1.2.3.4 20240501120000 text/html") -> by
         ("2024-05", "2024-05-01T00:00:00Z"),
         ("2024-05-03", "2024-05-03T00:00:00Z"),
         ("2024-05-03T04:05:06", "2024-05-03T04:05:06Z"),
+        pytest.param("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z", id="a leap second"),
     ],
 )
 def test_a_date_of_a_record_may_be_rough(tmp_path: Path, date: str, wanted: str) -> None:

@@ -118,6 +118,50 @@ def test_a_field_of_a_header_that_stands_twice_is_damage(
     assert urls(found) == ["0", "2"] and len(damage(found)) == 1
 
 
+def test_a_header_that_ends_with_a_line_of_blanks_costs_its_record_alone(tmp_path: Path) -> None:
+    """The head of HTTP became a part of it, and the page a part of the next record."""
+    wrong = RECORDS[1].replace(b"\r\n\r\n", b"\r\n \r\n", 1)
+    found = read(tmp_path, RECORDS[0] + wrong + RECORDS[2])
+    assert urls(found) == ["0", "2"]
+    [only] = damage(found)
+    assert only.offset == len(RECORDS[0]) and "nothing but blanks" in only.reason
+
+
+@pytest.mark.parametrize("filler", [bytes(50), b"rubbish\r\n"], ids=["NUL", "a line"])
+def test_what_stands_behind_a_record_is_told_with_the_remedy(tmp_path: Path, filler: bytes) -> None:
+    """The offset is that of the record before, so the text says that it stands behind that one."""
+    found = read(tmp_path, RECORDS[0] + filler + RECORDS[1])
+    assert urls(found) == ["0", "1"]
+    [only] = damage(found)
+    assert "behind this record" in only.reason and "write the archive again" in only.reason
+
+
+@pytest.mark.parametrize("start", [b"", b"\r\n"])
+def test_a_file_that_begins_with_no_record_may_have_a_wrong_name(
+    tmp_path: Path, start: bytes
+) -> None:
+    """Also one that begins with an empty line."""
+    [only] = damage(read(tmp_path, start + b"The harbour master counted the boats."))
+    assert "its name is wrong" in only.reason
+
+
+def test_records_whose_version_line_ends_with_blanks_are_found_behind_damage(
+    tmp_path: Path,
+) -> None:
+    """They are read where a record is expected, so they are looked for as well."""
+    records = [data.replace(b"WARC/1.0", b"WARC/1.0 \t", 1) for data in RECORDS[:3]]
+    found = read(tmp_path, records[0] + b"rubbish\r\n" + records[1] + records[2])
+    assert urls(found) == ["0", "1", "2"] and len(damage(found)) == 1
+
+
+def test_a_length_with_a_no_break_space_is_damage(tmp_path: Path) -> None:
+    """Blanks in a header are those of ASCII."""
+    wrong = re.sub(rb"(Content-Length: \d+)", b"\\1\xc2\xa0", RECORDS[1])
+    found = read(tmp_path, RECORDS[0] + wrong + RECORDS[2])
+    assert urls(found) == ["0", "2"]
+    assert "not a number" in damage(found)[0].reason
+
+
 def test_fields_that_crawlers_repeat_are_read(tmp_path: Path) -> None:
     """Common Crawl has a WARC-Protocol for HTTP and one for TLS."""
     fields = b"\r\nWARC-Protocol: h2\r\nWARC-Protocol: tls/1.3\r\nWARC-Concurrent-To: <urn:a>"

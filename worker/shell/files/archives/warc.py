@@ -8,6 +8,12 @@ other records are left out.
     revisit      left out: it says that an earlier content was met again, and has none itself
     warcinfo, request, metadata, continuation, …   left out
 
+A header of WARC is read as ISO 28500 has it: names in any case, lines that are folded, and CR LF at
+the end of each. It begins with a version line, ends with an empty line, and has at most
+HEADERS_BYTES_MAX bytes. If a second version line, a line of blanks or a field twice stands in it,
+it may be the header of two records. Then its length is not trusted, and reading goes on at the next
+version line.
+
 ARC is the format before WARC, which archives still hold in billions:
 
     http://example.com/ 93.184.216.119 20140216050221 text/html 1591   version 1: five fields
@@ -47,13 +53,14 @@ _HEAD_BYTES = 4 << 10  # of the header of a record, mostly
 # A literal at the beginning makes a search fast.
 _HEADERS_END = re.compile(rb"\n\r?\n")
 # Blocks of tapes and tar files are filled up with NUL.
-_WARC_START = re.compile(rb"WARC/(?:(?<=[\n\0]WARC/)|(?<=\AWARC/))\d\.\d+\r?\n")
+_WARC_START = re.compile(rb"WARC/(?:(?<=[\n\0]WARC/)|(?<=\AWARC/))\d\.\d+[ \t]*\r?\n")
 _ARC_START = re.compile(
     rb"(?:(?<=\n)|\A)(?:https?|ftp|dns|filedesc)://?\S[^\n]{0,900} \d{14,} [^\n]{1,80}(?=\n)"
 )
 _WARC_LINE = re.compile(rb"WARC/\d\.\d+[ \t]*\r?\n")
 # In a header: the version line of the next record, at the end of a line that was cut in its name.
 _SECOND_WARC_LINE = re.compile(rb"\n[^:\n]*WARC/\d\.\d+[ \t]*\r?\n")
+_BLANK_LINE = re.compile(rb"\n[ \t]+\r?\n")
 _FOLD = re.compile(rb"\r\n[ \t]+")  # the line goes on
 _ESCAPED = re.compile("[\ud800-\udfff]")
 _LINE_ENDS = re.compile(rb"[\r\n]++")
@@ -260,10 +267,11 @@ def _records(segment: Segment, block_max: int) -> Iterator[_WarcRecord]:
     Raises:
         _NoRecordError: no record begins where the last one has ended, or its header is damaged.
     """
+    is_first = True
     while True:
         segment.skip(_BLANKS)
         start = segment.tell()
-        head = _head_of(segment)
+        head = _head_of(segment, is_first=is_first)
         if not head:
             return
         headers = _headers_of(head)
@@ -278,20 +286,28 @@ def _records(segment: Segment, block_max: int) -> Iterator[_WarcRecord]:
         block = _content(segment, length, block_max)
         end = segment.tell()
         yield _WarcRecord(start, offset, head, headers, length, block, content, end)
+        is_first = False
 
 
-def _head_of(segment: Segment) -> bytes:
+def _head_of(segment: Segment, *, is_first: bool) -> bytes:
     """
     Return the header that begins here, with the empty line behind it; nothing at the end.
 
+    Args:
+        is_first: no record stands before this one. Otherwise damage is reported of the one before.
     Raises:
         _NoRecordError: there is none, or it has no end.
     """
     for size in (_HEAD_BYTES, HEADERS_BYTES_MAX):
         data = segment.peek(size)
         if data and not _WARC_LINE.match(data):
+            if not is_first:
+                raise _NoRecordError(
+                    f"{data[:20]!r} stands behind this record, and no other record: its length is "
+                    "too small, or bytes were put there: write the archive again"
+                )
             reason = f"{data[:20]!r} stands where a WARC record should begin"
-            if not (segment.tell() or segment.offset_of(0)):
+            if not segment.offset_of(0):
                 reason += (
                     ": the file begins with no record of WARC. If it is none, its name is wrong"
                 )
@@ -311,13 +327,19 @@ def _headers_of(head: bytes) -> dict[str, str]:
     last one counts.
 
     Raises:
-        _NoRecordError: it is the header of two records. The length may be that of either.
+        _NoRecordError: it may be that of two records, or end earlier. Its length may be wrong.
 
     >>> _headers_of(b"WARC/1.0\r\nwarc-type: re\r\n source\r\n\r\n")
     {'warc-type': 're source'}
     """
+    if _BLANK_LINE.search(head):  # which may be meant as its end
+        raise _NoRecordError(
+            "a line of its header holds nothing but blanks: write the archive again"
+        )
     lines = [line.partition(":") for line in _text_of(_FOLD.sub(b" ", head)).split("\n")]
-    fields = [(name.strip().lower(), value.strip()) for name, _, value in lines if value]
+    fields = [
+        (name.strip(" \t\r").lower(), value.strip(" \t\r")) for name, _, value in lines if value
+    ]
     headers = dict(fields)
     if len(headers) < len(fields):
         names = [name for name, _ in fields]
@@ -424,18 +446,24 @@ def _length(digits: str, name: str) -> int:
     return int(digits)
 
 
-def _rough_date(text: str) -> datetime | None:
+def _date_of(text: str) -> datetime | None:
     """
-    Return a date that is less precise than to the minute, which WARC 1.1 allows, or has no zone: it
-    is UTC, as everywhere. Also a full date that the parser of records has refused. None if it is no
-    date.
+    Return a date in the words of ISO 8601, None if it is none.
 
-    >>> _rough_date("2024-05").isoformat(), _rough_date("May 2024")
+    WARC 1.1 allows one that is less precise than to the second. Without a zone it is UTC, as
+    everywhere. A leap second, which Python does not know, is the second before.
+
+    >>> _date_of("2024-05").isoformat(), _date_of("May 2024")
     ('2024-05-01T00:00:00+00:00', None)
+    >>> _date_of("2016-12-31T23:59:60Z").isoformat()
+    '2016-12-31T23:59:59+00:00'
     """
     text = text.strip()
     if len(text) < len("2024-05-01"):
         text = f"{text}-01-01"[: len("2024-05-01")]
+    second = len("2016-12-31T23:59:")
+    if text[second - 1 : second + 2] == ":60":
+        text = f"{text[:second]}59{text[second + 2 :]}"
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
@@ -445,7 +473,7 @@ def _rough_date(text: str) -> datetime | None:
 
 def _fetched_at_ms(written: str | None, response: Response, default_ms: int | None) -> int:
     """Return WARC-Date; where that is no date the server's, and where there is none the default."""
-    date = _rough_date(written or "")
+    date = _date_of(written or "")
     fetched_at_ms = -1 if date is None else int(date.timestamp() * 1_000)
     is_far = fetched_at_ms > TIMESTAMP_MS_MAX and default_ms is not None
     if fetched_at_ms >= 0 and not is_far:
@@ -457,8 +485,8 @@ def _fetched_at_ms(written: str | None, response: Response, default_ms: int | No
         if default_ms is not None:
             return default_ms
         raise ValueError(
-            f"WARC-Date {written!r} is no date from 1970 on, and there is no HTTP date: "
-            "give one with --fetched-at"
+            f"WARC-Date {written!r} is no date of ISO 8601 from 1970 on, and there is no HTTP "
+            "date: give one with --fetched-at"
         ) from None
 
 
