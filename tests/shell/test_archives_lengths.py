@@ -26,6 +26,7 @@ from tests.shell.test_archives import (
 from worker.shell.files.archives import Damage, Omission, Record
 from worker.shell.files.archives import budget as budget_module
 from worker.shell.files.archives import inflate as inflate_module
+from worker.shell.files.archives import warc as warc_module
 from worker.shell.files.archives.budget import Budget, BudgetError
 from worker.shell.files.archives.inflate import Piece, Segment
 from worker.shell.files.archives.warc import read_warc
@@ -313,7 +314,8 @@ def test_a_page_whose_record_is_too_long_to_be_held_costs_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Reading goes on behind it, not within, whether records are to be copied or not."""
-    monkeypatch.setattr(inflate_module, "HISTORY_BYTES_MAX", 1 << 20)
+    for module in (inflate_module, warc_module):
+        monkeypatch.setattr(module, "HISTORY_BYTES_MAX", 1 << 20)
     block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n"
     block += gzip.compress(PAGE) + bytes(4 << 20) + b"\r\n" + warc_record(9)
     long = record("response", "http://a.org/1", "application/http", block)
@@ -323,6 +325,23 @@ def test_a_page_whose_record_is_too_long_to_be_held_costs_itself(
         found = list(read_warc("a.warc", segment, 1 << 20, Budget(), whole=whole))
         assert urls(found) == ["0", "2"]
         assert [item.reason[:24] for item in damage(found)] == ["the record has more than"]
+
+
+def test_a_record_is_held_however_much_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has one byte less than the bound, or none. The same file was read in one packing only."""
+    for module in (inflate_module, warc_module):
+        monkeypatch.setattr(module, "HISTORY_BYTES_MAX", 1 << 20)
+    long = warc_record(1, PAGE.ljust((1 << 20) - 330))
+    long = warc_record(1, PAGE.ljust((2 << 20) - 330 - len(long.removesuffix(b"\r\n\r\n"))))
+    assert len(long) - len(b"\r\n\r\n") == 1 << 20
+    data = long + warc_record(2, PAGE * 9_999)
+    for ahead in (1 << 10, 1 << 19):
+        ends = [0, (1 << 20) - 99, (1 << 20) + ahead, len(data)]
+        first, *more = [
+            Piece(0, data[begin:end], is_plain=True) for begin, end in itertools.pairwise(ends)
+        ]
+        found = list(read_warc("a.warc", Segment(first, iter(more)), 2 << 20, Budget()))
+        assert urls(found) == ["1", "2"] and not damage(found)
 
 
 def pieces_behind(data: bytes, start: int) -> Iterator[Piece]:

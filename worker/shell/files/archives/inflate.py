@@ -250,10 +250,6 @@ class Segment:
         begin = first - self._start
         return bytes(memoryview(self._history)[begin : begin + size])
 
-    def is_held(self, position: int) -> bool:
-        """Return whether the bytes from a position on are still in memory."""
-        return position >= self._start
-
     def drain(self) -> None:
         """Read to the end. Then `problem` is known."""
         while self.read():
@@ -263,8 +259,8 @@ class Segment:
         if not self._members or self._members[-1][1] != piece.offset:
             self._members.append((self._start + len(self._history), piece.offset))
         self._history += piece.data
-        if len(self._history) > HISTORY_BYTES_MAX:
-            self.forget(self._start + len(self._history) - HISTORY_BYTES_MAX)
+        # Not counted from the end: how much is read ahead depends on the packing.
+        self.forget(self._position - HISTORY_BYTES_MAX)
         if piece.problem is not None:
             self._is_ended = True
             self.problem = piece.problem

@@ -378,10 +378,10 @@ def _check_whole(record: _WarcRecord) -> None:
 def _with_raw(found: Record, segment: Segment, record: _WarcRecord, *, whole: bool) -> Entry:
     """
     Return a page, if it is to be `whole` with its record as it stands: header, content, and the two
-    line ends behind it. A record that is not in memory any more is damage, whether it is copied or
-    not: all who read a file must find the same in it.
+    line ends behind it. A record that may not be in memory any more is damage, whether it is copied
+    or not: all who read a file must find the same in it.
     """
-    if not segment.is_held(record.start):
+    if record.end - record.start > HISTORY_BYTES_MAX:
         reason = f"the record has more than {HISTORY_BYTES_MAX:,} bytes: write the archive again"
         return Damage(found.file, found.offset, reason)
     if not whole:
