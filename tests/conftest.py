@@ -33,7 +33,8 @@ from worker.devkit.broker import EmbeddedKafka, Extras, Runtime, prepare
 from worker.devkit.broker.runtime import find_java
 from worker.errors import StopError
 from worker.settings import DECIDING, ENV_PREFIX, Settings, environment, toml_value
-from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.admin import Admin
+from worker.shell.kafka.topics import create_topics
 
 # No time limits: a busy machine is not a defect. Each failure prints its seed. Examples are others
 # in each run, except in CI, where a red run is to be the commit's doing.

@@ -30,7 +30,7 @@ from worker.devkit.broker.cluster import lay_out, server_properties
 from worker.devkit.broker.runtime import KAFKA_VERSION
 from worker.settings import CONFIG_VARIABLE, Settings, env_name, environment, load_settings
 from worker.settings.librdkafka import properties
-from worker.shell.kafka.admin import topic_specs
+from worker.shell.kafka.topics import topic_specs
 from worker.shell.runtime import metrics
 
 DEPLOY = REPOSITORY / "deploy"

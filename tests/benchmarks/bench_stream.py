@@ -43,9 +43,10 @@ from worker.core.stopwords import stopwords
 from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings
 from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents
-from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.configuration import feeder_config, reader_config
 from worker.shell.kafka.reader import Feeder, GroupOffsets
+from worker.shell.kafka.topics import create_topics
 
 STREAM = Path(__file__).parent / "stream"
 RATE_PER_S = 1_000

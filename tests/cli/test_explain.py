@@ -29,7 +29,8 @@ from worker.errors import StopError
 from worker.report.answers import explain
 from worker.settings import Settings
 from worker.shell.admin.watch import message_at
-from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.admin import Admin
+from worker.shell.kafka.topics import create_topics
 from worker.shell.messages import DeadLetter, encode_verdict
 
 TEXT = (

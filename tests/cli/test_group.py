@@ -56,7 +56,8 @@ from worker.shell.admin.watch import (
 )
 from worker.shell.files.archives import Record
 from worker.shell.files.crawl import CrawlFiles, feed_documents
-from worker.shell.kafka.admin import Admin, Member, create_topics
+from worker.shell.kafka.admin import Admin, Member
+from worker.shell.kafka.topics import create_topics
 from worker.shell.messages import encode_dead_letter, encode_verdict
 from worker.shell.ports import InputMessage
 from worker.shell.times import time_ms

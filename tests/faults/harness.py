@@ -31,8 +31,9 @@ from worker.errors import RetryError
 from worker.settings import Settings
 from worker.shell.admin.audit import Report
 from worker.shell.admin.published import AnswerMessage
-from worker.shell.kafka.admin import Admin, create_topics, topic_specs
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
+from worker.shell.kafka.topics import create_topics, topic_specs
 from worker.shell.ports import CommittedOffset, InputMessage, LogEntry
 
 LOG_S = 30.0  # for the end of a log, which a process that has ended leaves in the pipe

@@ -26,9 +26,10 @@ from worker.shell.admin.audit import Defect
 from worker.shell.admin.mend import MendReport, mend
 from worker.shell.admin.remains import MENDED
 from worker.shell.admin.verify import verify
-from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.configuration import feeder_config, group_config
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
+from worker.shell.kafka.topics import create_topics
 from worker.shell.ports import CommittedOffset
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.xdist_group("mend")]

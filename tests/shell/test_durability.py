@@ -13,16 +13,15 @@ import structlog
 from worker.errors import RetryError, StopError
 from worker.settings import Settings
 from worker.shell.admin import rebuild
-from worker.shell.kafka.admin import (
-    Admin,
+from worker.shell.kafka.admin import Admin, Topic
+from worker.shell.kafka.log import LogConsumer
+from worker.shell.kafka.topics import (
     Problem,
-    Topic,
     check_topics,
     create_topics,
     other_partitions,
     topic_specs,
 )
-from worker.shell.kafka.log import LogConsumer
 from worker.shell.pipeline.offsets import CommitMetadata, check_log
 from worker.shell.pipeline.service import Incarnation, Periodic
 

@@ -28,17 +28,12 @@ from worker.settings import Settings
 from worker.settings.kafka import REFUSED
 from worker.settings.librdkafka import properties
 from worker.shell.kafka import client, configuration, consumer, publisher
-from worker.shell.kafka.admin import (
-    Admin,
-    check_topics,
-    create_topics,
-    require_topics,
-    topic_specs,
-)
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.client import CALL_S_MAX, retry
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import VOID, Clearing, TransactionalPublisher
 from worker.shell.kafka.reader import Feeder, GroupOffsets
+from worker.shell.kafka.topics import check_topics, create_topics, require_topics, topic_specs
 from worker.shell.ports import CommittedOffset, Outgoing
 from worker.shell.runtime import metrics
 

@@ -35,7 +35,8 @@ from worker.report.answers import read_texts
 from worker.settings import Settings, load_settings
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.places import is_pipe, shown_input
-from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.admin import Admin
+from worker.shell.kafka.topics import create_topics
 
 PARTITIONS_MIN = 6
 FETCHED_AT = "2026-01-01T00:00:00Z"  # the time of documents of --input without one

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from worker.shell.admin.audit import Report
     from worker.shell.admin.rebuild import RebuildPlan
     from worker.shell.files.archives import Record
-    from worker.shell.kafka.admin import Problem
+    from worker.shell.kafka.topics import Problem
     from worker.shell.ports import Outgoing
 
 topics = group_of_commands("topics")
@@ -96,7 +96,8 @@ def _end_with_stdin() -> None:
 @with_cluster(*TOPICS, "partitions", "replication_factor", "document_bytes_max")
 def create(settings: Settings) -> None:
     """Create the topics that are missing, with the right settings; then check all."""
-    from worker.shell.kafka.admin import Admin, create_topics, other_partitions  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
+    from worker.shell.kafka.topics import create_topics, other_partitions  # noqa: PLC0415
 
     admin = Admin(settings)
     for name, was_missing in create_topics(admin, settings).items():
@@ -126,7 +127,8 @@ def alter(
 
     partitions=NUMBER adds partitions.
     """
-    from worker.shell.kafka.admin import PARTITIONS, Admin  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
+    from worker.shell.kafka.topics import PARTITIONS  # noqa: PLC0415
 
     for pair in pairs:
         if not all(pair.partition("=")):
@@ -152,7 +154,8 @@ def alter(
 
 def _check(settings: Settings, known: Sequence[Problem] = ()) -> None:
     """Print what is wrong with the topics, and what is known already."""
-    from worker.shell.kafka.admin import Admin, check_topics  # noqa: PLC0415
+    from worker.shell.kafka.admin import Admin  # noqa: PLC0415
+    from worker.shell.kafka.topics import check_topics  # noqa: PLC0415
 
     problems = [*known, *check_topics(Admin(settings), settings)]
     for problem in problems:

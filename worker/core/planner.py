@@ -315,7 +315,7 @@ def size_text(rules: SearchRules) -> str:
     """
     Return the setting `search_size` of these rules: a name, or else blocks, bits and patterns.
 
-    >>> size_text(SearchRules(blocks=3, block_bits=19, patterns=128)), size_text(BEYOND)
+    >>> size_text(SearchRules(blocks=3, block_bits=19, patterns=128)), size_text(BEYOND.rules)
     ('large', '10x26x64')
     """
     size = size_of(rules)
@@ -505,7 +505,7 @@ def directed_us(rules: SearchRules, documents: int) -> float | None:
     Between two numbers of originals that were measured, costs lie on a line. Beyond the last, they
     grow as the entries that are read.
 
-    >>> directed_us(SearchRules(), 1), directed_us(SearchRules(blocks=5), 10**6)
+    >>> directed_us(SearchRules(), 1), directed_us(SearchRules(patterns=48), 10**6)
     (4.1, None)
     """
     size = measured(rules)

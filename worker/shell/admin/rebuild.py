@@ -27,9 +27,10 @@ from worker.log.record import LogRecord, RowKind, Source
 from worker.log.rules import Acceptance, Definition
 from worker.settings import Settings, toml_lines
 from worker.shell.checkpoint import first_definition
-from worker.shell.kafka.admin import Admin, create_topics
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.log import log_entries
 from worker.shell.kafka.reader import GroupOffsets, first_messages
+from worker.shell.kafka.topics import create_topics
 from worker.shell.pipeline import service
 from worker.shell.pipeline.offsets import trusted
 

@@ -69,9 +69,10 @@ from worker.shell.checkpoint import (
     newest,
     snapshot_at,
 )
-from worker.shell.kafka.admin import Admin, Topic, create_topics, require_topics
+from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
 from worker.shell.kafka.reader import GroupOffsets
+from worker.shell.kafka.topics import create_topics, require_topics
 from worker.shell.pipeline.offsets import CommitMetadata, Committed, foreign, is_ours, trusted
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.service import committed, record_digest_at

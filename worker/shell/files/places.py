@@ -324,7 +324,8 @@ def check_name(name: str | Path) -> None:
     folder that we are in, or one with a null or a lone surrogate in it.
     """
     try:
-        is_possible = str(name) != "" and b"\0" not in os.fsencode(name)
+        encoded = os.fsencode(name)
+        is_possible = encoded != b"" and b"\0" not in encoded
     except UnicodeEncodeError:
         is_possible = False
     if not is_possible:

@@ -7,5 +7,6 @@ Kafka: the one package that talks to the client library. Its errors leave here a
     log            the ordered log: follow, append
     publisher      answers and offsets in one transaction
     reader         offsets and messages from outside the group; documents fed into their topic
-    admin          topics and cluster, and what the topics must be
+    admin          asks for topics and cluster, and changes them
+    topics         what the topics must be, and what is wrong with those that exist
 """

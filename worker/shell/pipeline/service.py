@@ -72,11 +72,12 @@ from worker.settings import Settings, flag
 from worker.shell.ask.questions import Questions
 from worker.shell.checkpoint import Checkpoint, first_definition, first_replica
 from worker.shell.http.server import HttpServer
-from worker.shell.kafka.admin import Admin, Topic, require_topics
+from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.kafka.reader import GroupOffsets
+from worker.shell.kafka.topics import require_topics
 from worker.shell.pipeline.intake import Intake
 from worker.shell.pipeline.membership import Membership
 from worker.shell.pipeline.offsets import (
