@@ -84,7 +84,8 @@ BAD: list[tuple[str, str, bytes, str]] = [
         "verdict",
         "no-body",
         b'{"verdict": "duplicate", "duplicate_of": {"url": "u"}, "decided_at": "2026-01-01"}',
-        "got none: this is a verdict of neardup",
+        "got none: this is a verdict of neardup: feed the documents themselves, or let workers "
+        "read another topic (--topic-documents)",
     ),
     ("empty object", "no-body", b"{}", "got none"),
     ("fraction for doc_id", "invalid-field", _with_text(doc_id=7.5), "or a whole number"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import glob
 import io
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import free_ports
 from worker.errors import StopError
-from worker.shell.files.outputs import written
+from worker.shell.files.outputs import check_writable, written
 from worker.shell.files.places import (
     check_outside,
     check_places,
@@ -484,6 +485,43 @@ def test_a_link_to_nothing_in_a_folder_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").symlink_to(tmp_path / "gone.jsonl")
     with pytest.raises(StopError, match=r"a\.jsonl is a link that leads to no file"):
         files_of([str(tmp_path)])
+
+
+def test_a_file_that_cannot_be_read_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is called absent only if it is: another folder, or a shorter name, is no remedy for that."""
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    for name, reason in {
+        "none": "no such file",
+        "file/none": "no such file",
+        "loop": "Too many levels of symbolic links",
+        "a" * 300: "File name too long",
+    }.items():
+        with pytest.raises(StopError, match=f"cannot read .*: {reason}$"):
+            size_of(f"{tmp_path}/{name}")
+
+    def forbidden(_: Path) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", forbidden)  # root may enter every folder
+    with pytest.raises(StopError, match=r"cannot read .*: no permission$"):
+        size_of(f"{tmp_path}/closed/file")
+
+
+def test_a_link_to_itself_ends_no_check(tmp_path: Path) -> None:
+    """Whether it can be written, or be a folder, is said where that is tried."""
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    for name in (loop, loop / "in.jsonl"):
+        check_places([str(name)], [tmp_path / "out"], {"--state": loop.with_name("state")})
+        check_places(["in.jsonl"], [tmp_path / "out"], {"--state": name})
+        check_outside([f"{name}/*.jsonl"], [tmp_path / "out"])
+        check_outside([f"{tmp_path}/read/*.jsonl"], [name], [name])
+    check_writable(loop)
+    with pytest.raises(StopError, match=r"there is no folder .*loop, make it first"):
+        check_writable(loop / "out")
 
 
 def test_what_a_killed_command_has_left_unfinished_is_no_input(tmp_path: Path) -> None:

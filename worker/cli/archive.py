@@ -126,6 +126,8 @@ def _check_spark(url: str | None) -> None:
 
 def _check_folders(output: Path, state: Path | None) -> None:
     """Raise StopError if the output can be no folder, or if the state would be among its files."""
+    from worker.shell.files.places import real_path  # noqa: PLC0415
+
     if output == STDIN:  # "-"
         raise StopError("the output of archive is a folder, and stdout is none: name a folder")
     places = (output, *output.parents)
@@ -134,7 +136,7 @@ def _check_folders(output: Path, state: Path | None) -> None:
         raise StopError(
             f"{output} cannot be a folder, because {there} is a file: name another --output"
         )
-    if state is not None and state.resolve().is_relative_to(output.resolve()):
+    if state is not None and real_path(state).is_relative_to(real_path(output)):
         raise StopError(
             f"{state} lies in {output}, which --output names, and which has the files of this run "
             "alone: name another --state"

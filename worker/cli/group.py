@@ -225,7 +225,8 @@ def with_bodies_told(records: Iterable[Record]) -> Iterator[Record]:
     """
     from worker.shell.files.archives.column_names import names_a_body  # noqa: PLC0415
 
-    without, first = 0, ""
+    without = 0
+    first = ""
     for record in records:
         if isinstance(record.content, bytes) and not names_a_body(record.content):
             without += 1

@@ -34,7 +34,14 @@ from typing import Any, BinaryIO, cast
 import zstandard
 
 from worker.errors import StopError
-from worker.shell.files.places import STDOUT, UNFINISHED, asked, descriptor_of, path_of
+from worker.shell.files.places import (
+    STDOUT,
+    UNFINISHED,
+    asked,
+    descriptor_of,
+    path_of,
+    real_path,
+)
 from worker.shell.files.terminal import TerminalOutput
 
 PACK_LEVEL = 6
@@ -84,7 +91,7 @@ def check_writable(name: str | Path) -> None:
     try:
         is_folder = path.is_dir()
         is_other = path.exists() and not path.is_file()
-        folder = path.resolve().parent
+        folder = real_path(path).parent
     except OSError:  # a name that is too long, say: who writes says it
         return
     if is_folder:

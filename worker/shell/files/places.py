@@ -126,7 +126,7 @@ def check_places(
     inputs = list(inputs)
     own = [(option, folder) for option, folder in folders.items() if folder is not None]
     for option, folder in own:
-        inside = folder.resolve()
+        inside = real_path(folder)
         for name in inputs:
             if inside.is_file() and _lies_in(name, inside):
                 raise StopError(
@@ -150,16 +150,26 @@ def check_places(
             )
         wrote[place] = output
         for option, folder in own:
-            if _lies_in(output, folder.resolve()):
+            if _lies_in(output, real_path(folder)):
                 raise StopError(
                     f"{output} lies in {folder}, which {option} names: name another output"
                 )
 
 
+def real_path(path: Path) -> Path:
+    """
+    Return a path without links.
+
+    `Path.resolve` does that as well, but ends in RuntimeError where a link leads to itself. Here it
+    stays, and whoever opens it says so.
+    """
+    return Path(os.path.realpath(path))
+
+
 def _lies_in(name: str | Path, folder: Path) -> bool:
     """Tell whether a file here is in a resolved folder or below it; links are followed."""
     path = _path(name)
-    return path is not None and Path(os.path.realpath(path)).is_relative_to(folder)
+    return path is not None and real_path(path).is_relative_to(folder)
 
 
 def check_outside(
@@ -212,9 +222,9 @@ def _stands_for(name: str, output: str | Path, *, below: bool = False) -> bool:
         return path is place and _stands_for_there(name, str(output), below=below)
     # A link is found by its own name, and what is written through it by that of its target.
     own = Path(os.path.abspath(place))  # noqa: PTH100  # resolve() would follow the link
-    targets = {own.parent.resolve() / own.name, place.resolve()}
+    targets = {real_path(own.parent) / own.name, real_path(place)}
     if path.is_dir():
-        folder = path.resolve()
+        folder = real_path(path)
         below_it = [target for target in targets if target.is_relative_to(folder)]
         return any(not is_aside(target.relative_to(folder).parts) for target in below_it)
     if name == STDIO or path.exists() or not glob.has_magic(str(path)):
@@ -223,7 +233,7 @@ def _stands_for(name: str, output: str | Path, *, below: bool = False) -> bool:
     parts = Path(os.path.abspath(path)).parts  # noqa: PTH100
     patterns = (number for number, part in enumerate(parts) if glob.has_magic(part))
     first = next(patterns, len(parts))
-    pattern = (*Path(*parts[:first]).resolve().parts, *parts[first:])
+    pattern = (*real_path(Path(*parts[:first])).parts, *parts[first:])
     return any(_matches(target.parts, pattern, below=below) for target in targets)
 
 
@@ -414,10 +424,16 @@ def size_of(name: str) -> int | None:
         with asked(name) as (system, place):
             size = system.info(place).get("size")
         return size if isinstance(size, int) else None
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise StopError(f"cannot read {name}: no such file") from None
+    except OSError as error:
+        why = "no permission" if isinstance(error, PermissionError) else error.strerror
+        raise StopError(f"cannot read {name}: {why}") from None
     if not os.access(path, os.R_OK):
-        why = "no permission" if os.path.exists(path) else "no such file"  # noqa: PTH110
-        raise StopError(f"cannot read {name}: {why}")
-    return path.stat().st_size if path.is_file() else None
+        raise StopError(f"cannot read {name}: no permission")
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def is_pipe(name: str) -> bool:

@@ -206,7 +206,9 @@ def no_body(fields: Mapping[Any, Any]) -> DocumentError:
     known = DocumentMessage.model_fields
     others = [name for name in fields if name not in known]
     if {"verdict", "decided_at"} <= fields.keys():
-        remedy = "name the documents that were judged, or another topic of documents"
+        remedy = (
+            "feed the documents themselves, or let workers read another topic (--topic-documents)"
+        )
         return DocumentError("no-body", f"{said}: this is a verdict of neardup: {remedy}")
     for name in others:
         value = fields[name]
