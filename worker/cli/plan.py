@@ -295,8 +295,7 @@ def _limits(planned: group.GroupPlan, retention_s: float | None) -> Iterator[str
             f"{served}. Among {planned.originals:,}, a document takes "
             f"{search.query_insert_ns / 1e3:,.0f} µs. Rules for more take more memory."
         )
-    if _is_extrapolated(search):
-        yield _extrapolated(search)
+    yield from _extrapolated(search)
     if retention_s is None:
         grown = f" {served}." if is_served else ""
         yield f"Originals grow without end: --retention plans expire_after_s.{grown}"
@@ -354,13 +353,11 @@ def _size(search: planner.Plan[SearchRules]) -> planner.Size:
     return size
 
 
-def _is_extrapolated(search: planner.Plan[SearchRules]) -> bool:
-    return search.documents > _size(search).measured_us[-1][0]
-
-
-def _extrapolated(search: planner.Plan[SearchRules]) -> str:
+def _extrapolated(search: planner.Plan[SearchRules]) -> Iterator[str]:
+    """Yield a line if a plan is for more originals than its search was measured with."""
     measured_max, _ = _size(search).measured_us[-1]
-    return f"Extrapolated: this search was measured with up to {measured_max:,} originals."
+    if search.documents > measured_max:
+        yield f"Extrapolated: this search was measured with up to {measured_max:,} originals."
 
 
 def _measured(search: planner.Plan[SearchRules]) -> str:
@@ -377,9 +374,7 @@ def _measured(search: planner.Plan[SearchRules]) -> str:
         f"{serves}{finds}.",
         f"Measured on {planner.MEASURED_ON}: {figures}. An Intel Xeon of 2023 took twice as long.",
     ]
-    if _is_extrapolated(search):
-        lines.append(_extrapolated(search))
-    return "\n".join(lines)
+    return "\n".join([*lines, *_extrapolated(search)])
 
 
 def _fields(search: Layout | SearchRules) -> dict[str, Any]:

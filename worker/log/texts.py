@@ -108,7 +108,7 @@ class Texts:
 
     def utf8_fault(self) -> str:
         """
-        Return what is wrong with texts that are not UTF-8, each for itself; "" if nothing is.
+        Return what is wrong with a text that is not UTF-8 by itself; "" if all of them are.
 
         A lone surrogate is taken, since JSON may have one. Cost: 0.1 ns per byte where all are
         ASCII, else that of decoding them.

@@ -130,7 +130,7 @@ def _in_place(path: Path) -> Iterator[BinaryIO]:
         with path.open("wb") as stream:
             yield stream
         return
-    place = Path(os.path.realpath(path))  # a link goes on pointing to what is written
+    place = real_path(path)  # a link goes on pointing to what is written
     remove_abandoned(
         left
         for left in place.parent.glob(f"{glob.escape(place.name)}.*.part")

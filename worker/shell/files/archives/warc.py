@@ -448,7 +448,7 @@ def _length(digits: str, name: str) -> int:
 
 def _date_of(text: str) -> datetime | None:
     """
-    Return a date in the words of ISO 8601, None if it is none.
+    Return the date that a text of ISO 8601 says, None if it says none.
 
     WARC 1.1 allows one that is less precise than to the second. Without a zone it is UTC, as
     everywhere. A leap second, which Python does not know, is the second before.
