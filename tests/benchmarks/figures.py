@@ -392,7 +392,7 @@ def sizes() -> Lines:
     found = {one["rules"]: one for one in rules["found"]}
     default = found[text_of(planner.SIZES[0].rules)]
     bounds = [(size.name, f"{size.documents_max // 10**6} M", size.rules) for size in planner.SIZES]
-    measured_max, _ = planner.BEYOND.measured_us[-1]
+    measured_max = planner.BEYOND.measured_max
     beyond = f"beyond: measured with up to {measured_max // 10**6} M", "more"
     yield from rows(
         (
@@ -625,7 +625,7 @@ def archive_plan() -> Lines:
         f"{plan.JUDGE_ROW_US:.0f} µs besides the search, and {plan.JUDGE_ROW_US_PER_MILLION} more per "
         f"million originals, as in a run of 100 M rows; an original takes {plan.SLICED_US} µs in an "
         f"index that is made to be asked. The search was measured (`make bench-rules`) with up to "
-        f"{planner.BEYOND.measured_us[-1][0] // 10**6} M originals, the judge with up to "
+        f"{planner.BEYOND.measured_max // 10**6} M originals, the judge with up to "
         f"{plan.JUDGE_MILLIONS_MAX:.0f} M. Everything beyond is extrapolated."
     )
 

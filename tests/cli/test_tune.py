@@ -74,7 +74,7 @@ def test_a_plan_names_the_size_its_settings_and_what_was_measured(size: Size) ->
 def test_a_plan_says_where_it_extrapolates() -> None:
     """Beyond the largest size, with the recall that its rules have."""
     text = run("plan", "--documents", "101M").stdout
-    measured = f"measured with up to {BEYOND.measured_us[-1][0]:,} originals"
+    measured = f"measured with up to {BEYOND.measured_max:,} originals"
     assert f"Extrapolated: this search was {measured}." in text
     assert 'It finds 0.9907 of the labelled copies, "small" 0.9984.' in text
 
@@ -195,7 +195,7 @@ def test_the_plan_of_an_archive_names_its_search_and_where_it_extrapolates() -> 
     assert 'The judge has search_size = "10x26x64": ' in large
     hours = archive_steps(10**9, archive_default(10**9))[1].core_hours
     assert f"so {hours:,.1f} hours" in large
-    originals = f"originals, its search alone with up to {BEYOND.measured_us[-1][0] // 10**6} M."
+    originals = f"originals, its search alone with up to {BEYOND.measured_max // 10**6} M."
     assert f"Extrapolated: the judge was measured with up to 51 M {originals}" in large
 
 
@@ -220,7 +220,7 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
     assert text.startswith("300,000,000 documents a month, 115.7 a second on average")
     lines = [line.split()[0] for line in text.splitlines() if line[:1].islower()]
     assert lines == ["search", "workers", "memory", "disk", "snapshots", "log", "start"]
-    measured = f"measured with up to {BEYOND.measured_us[-1][0]:,} originals"
+    measured = f"measured with up to {BEYOND.measured_max:,} originals"
     assert f"Extrapolated: this search was {measured}" in text
     assert "The log grows without end" in text and "`neardup log renew`" in text
     assert "Originals grow" not in text

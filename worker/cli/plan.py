@@ -355,7 +355,7 @@ def _size(search: planner.Plan[SearchRules]) -> planner.Size:
 
 def _extrapolated(search: planner.Plan[SearchRules]) -> Iterator[str]:
     """Yield a line if a plan is for more originals than its search was measured with."""
-    measured_max, _ = _size(search).measured_us[-1]
+    measured_max = _size(search).measured_max
     if search.documents > measured_max:
         yield f"Extrapolated: this search was measured with up to {measured_max:,} originals."
 
@@ -483,10 +483,10 @@ def _archive(
         _show_steps(count, steps, cores)
         typer.echo(_searched(count, search))
         if search.documents > JUDGE_MILLIONS_MAX * 1e6:
-            measured_max, _ = _size(search).measured_us[-1]
+            measured_max = _size(search).measured_max // 10**6
             typer.echo(
                 f"Extrapolated: the judge was measured with up to {JUDGE_MILLIONS_MAX:.0f} M "
-                f"originals, its search alone with up to {measured_max // 10**6} M."
+                f"originals, its search alone with up to {measured_max} M."
             )
     _tell_of_too_many(search.documents)
     judge = steps[-2]

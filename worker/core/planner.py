@@ -113,6 +113,11 @@ class Size(NamedTuple):
     # is behind have. Processors differ: an Intel Xeon of 2023 took twice as long.
     measured_us: tuple[tuple[int, float], ...]
 
+    @property
+    def measured_max(self) -> int:
+        """The most originals that it was measured with."""
+        return self.measured_us[-1][0]
+
 
 class Blocks(NamedTuple):
     """The blocks of a directed search, how wide they are, and the prefixes looked up in each."""
