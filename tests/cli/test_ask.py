@@ -315,9 +315,9 @@ def test_the_token_is_no_option(worker: FakeWorker, source: Path) -> None:
 
 def test_a_command_asks_about_files_or_urls(source: Path) -> None:
     """One of them, and not both."""
-    assert "either FILES or --url" in misused("ask", "--worker", "http://a")
+    assert "for FILES or --url: name one of the two" in misused("ask", "--worker", "http://a")
     both = "ask", source, "--url", "https://b.example/", "--worker", "http://a"
-    assert "either FILES or --url" in misused(*both)
+    assert "for FILES or --url: name one of the two" in misused(*both)
 
 
 def test_nothing_that_can_be_judged_is_a_failure(worker: FakeWorker) -> None:

@@ -29,7 +29,7 @@ from rich.text import Text
 from structlog.testing import capture_logs
 
 from schemas.fields import parse_timestamp
-from tests.cli.program import refused, run
+from tests.cli.program import misused, refused, run
 from tests.cli.test_options import ON_A_CLUSTER
 from tests.conftest import Kafka, deployed, deployment, eventually, free_ports, served
 from tests.faults import cluster
@@ -106,6 +106,12 @@ def printed(*arguments: str) -> set[str]:
     return {
         line.split('"')[3] for line in run("verdicts", "--json", *arguments).stdout.splitlines()
     }
+
+
+def test_a_wrong_time_is_told_with_its_option() -> None:
+    """Before a broker is asked for."""
+    said = misused("verdicts", "--since", "soon", "--bootstrap", "127.0.0.1:1")
+    assert "Invalid value for '--since': a time is like 2026-01-31T12:00:00Z" in said
 
 
 def test_a_part_of_the_verdicts_can_be_asked_for(commands_settings: Settings) -> None:

@@ -65,7 +65,7 @@ def ask(
     document that cannot be judged, a line gives the reason. Exit code 1 if none could be judged.
     """
     if bool(files) == bool(urls):
-        raise typer.BadParameter("name either FILES or --url")
+        raise typer.BadParameter("name one of the two", param_hint="FILES or --url")
     secret = settings.ask_token
     token = "" if secret is None else secret.get_secret_value()
     with SeenClient(worker, token, wait_s=wait) as client:

@@ -18,6 +18,7 @@ from worker.cli.shared import (
     terminal_width,
 )
 from worker.core.document import Verdict
+from worker.errors import StopError
 from worker.settings import Settings
 from worker.shell.admin.watch import watch
 from worker.shell.messages import DeadLetter
@@ -48,6 +49,14 @@ def _of_verdicts() -> tuple[TableColumn, ...]:
     )
 
 
+def _since_ms(since: str) -> int:
+    """Return what --since says as Unix milliseconds. Raises BadParameter: it is no time."""
+    try:
+        return time_ms(since)
+    except StopError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 @with_cluster("group", "topic_verdicts", "topic_dead_letter")
 def verdicts(
     settings: Settings,
@@ -68,9 +77,11 @@ def verdicts(
     doc_id: Annotated[
         str | None, typer.Option(help="Print only those of this doc_id or URL.")
     ] = None,
-    since: Annotated[
-        str | None,
+    since_ms: Annotated[
+        int | None,
         typer.Option(
+            "--since",
+            parser=_since_ms,
             metavar="TIME|AGE",
             help="Only what was published since a time (2026-01-31T12:00:00Z) "
             "or an age (90s, 15m, 2h, 7d).",
@@ -86,7 +97,6 @@ def verdicts(
     is_dead = only == "dead"
     topic = settings.topic_dead_letter if is_dead else settings.topic_verdicts
     columns = TableColumns(*(_OF_LETTERS if is_dead else _of_verdicts()))
-    since_ms = None if since is None else time_ms(since)
     count = 0
 
     def begin(_: int) -> None:  # not before: there may be no such topic
@@ -105,7 +115,7 @@ def verdicts(
         if count == limit:
             return
     if not count:
-        is_part = doc_id is not None or since is not None or only not in (None, "dead")
+        is_part = doc_id is not None or since_ms is not None or only not in (None, "dead")
         such = "such " if is_part else ""
         notice(f"there is no {such}{'dead letter' if is_dead else 'verdict'} in {topic}")
 

@@ -246,7 +246,8 @@ class SeenClient(AbstractContextManager["SeenClient"]):
             return f"{waited} ends (503): ask another worker"
         behind = problem.get("behind")
         records = "" if behind is None else f", {behind:,} records behind"
-        return f"{waited} replays the log (503{records}): ask another worker, or wait longer"
+        remedy = "ask another worker, or give a longer --wait"
+        return f"{waited} replays the log (503{records}): {remedy}"
 
     def _unreachable(self, error: Exception) -> str:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
