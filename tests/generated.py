@@ -81,11 +81,9 @@ def _group(heading: str, model: type[BaseModel], note: str, kind: str = "setting
 
 
 def _rows(model: type[BaseModel]) -> Iterator[str]:
-    """Yield a row for each setting. One that only tests use is left out."""
+    """Yield a row for each setting."""
     for name in model.model_fields:
         field = Settings.model_fields[name]
-        if name == "fault":
-            continue
         meaning = str(field.description).replace("|", r"\|")
         cells = (f"`{name}`", meaning, unit_of(field), default_of(field), bounds_of(field) or "")
         yield f"| {' | '.join(cells)} |"

@@ -82,6 +82,10 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "twice": (b"max_distance = 3\nmax_distance = 4\n", "is not TOML: Cannot overwrite a value"),
     "misspelt": (b"similarty_min = 0.6\n", "no key 'similarty_min': did you mean similarity_min?"),
     "a setting": (b"qqq = 1\n", "no key 'qqq': `neardup settings --describe` lists all"),
+    "a former key": (
+        b"shingles_min = 8\n",
+        "no key 'shingles_min': it was removed, as it is always",
+    ),
     "a table": (b"[search]\nmax_distance = 3\n", "no key 'search': did you mean "),
     "out of bounds": (b"max_distance = 17\n", "must be 0 to 16 bits"),
     "a word": (b'max_distance = "many"\n', "must be a whole number, 0 to 16 bits"),

@@ -99,7 +99,6 @@ def test_every_parameter_of_the_fingerprint_reaches_the_engine(tmp_path: Path) -
         "term_frequency": "tf",
         "anchors": "named",
         "tokens_min": 9,
-        "shingles_min": 9,
         "mask_numbers": True,
         "mask_identifiers": True,
     }

@@ -15,7 +15,7 @@ from worker.shell.pipeline import service
 from worker.shell.runtime.fault_hooks import FaultHook, Point
 
 
-def _killing(_setting: str | None) -> FaultHook:
+def _killing() -> FaultHook:
     """Return the hook that does it, in the thread that has committed."""
     broker_pid = int(os.environ["BROKER_PID"])
     at_commit = int(os.environ["KILL_AT_COMMIT"])
@@ -37,5 +37,5 @@ def _killing(_setting: str | None) -> FaultHook:
 if __name__ == "__main__":
     # The thread that has committed gets the interpreter's lock at once, and not after 5 ms.
     sys.setswitchinterval(1e-5)
-    vars(service)["from_setting"] = _killing  # before a worker asks for its hook
+    vars(service)["from_environment"] = _killing  # before a worker asks for its hook
     main()

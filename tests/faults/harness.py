@@ -35,6 +35,7 @@ from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicReader
 from worker.shell.kafka.topics import create_topics, topic_specs
 from worker.shell.ports import CommittedOffset, InputMessage, LogEntry
+from worker.shell.runtime import fault_hooks
 
 LOG_S = 30.0  # for the end of a log, which a process that has ended leaves in the pipe
 SESSION_TIMEOUT_MS = 6_000  # the least that Kafka allows by default
@@ -246,12 +247,14 @@ class Deployment:
         module: str = "worker",
         environment: Mapping[str, str] | None = None,
         is_forked: bool = True,
+        fault: str = "",
         **settings: Any,
     ) -> WorkerProcess:
         """
-        Start a worker; `settings` are its own, `fault` among them. `module` stands in for the
-        package's main.
+        Start a worker; `settings` are its own. `module` stands in for the package's main, and
+        `fault` says where it fails (see `fault_hooks`).
         """
+        environment = {fault_hooks.VARIABLE: fault, **(environment or {})}
         log_path = self.folder / f"{self.settings.group}-{len(self.processes):02}-{worker_id}.log"
         process = WorkerProcess(
             worker_id, {**self.values, **settings}, log_path, module, environment, is_forked

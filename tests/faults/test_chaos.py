@@ -25,7 +25,7 @@ from tests.faults.chaos.schedule import EVERYBODY, FAULTS_SPAN_S, NODES, SLOW_MS
 from tests.shell.simulation import without_faults
 from worker.devkit.broker import EmbeddedKafka
 from worker.shell.admin.published import AnswerMessage
-from worker.shell.runtime.fault_hooks import from_setting
+from worker.shell.runtime.fault_hooks import VARIABLE, from_environment
 
 SEEDS = range(400)
 
@@ -56,7 +56,9 @@ def test_a_schedule_is_its_seeds_alone_and_has_every_kind_of_fault() -> None:
     assert details == {f"snapshot:slow-{ms}-ms:1" for ms in SLOW_MS}
 
 
-def test_faults_come_in_their_order_and_never_take_two_nodes_away() -> None:
+def test_faults_come_in_their_order_and_never_take_two_nodes_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """
     With two of three replicas gone nothing can be written; a worker that is started with a point
     knows it.
@@ -71,7 +73,8 @@ def test_faults_come_in_their_order_and_never_take_two_nodes_away() -> None:
             assert after.at_s > before.at_s + before.for_s + 5
         for fault in faults:
             assert (fault.kind in (Kind.POINT, Kind.DISK_SLOW)) == bool(fault.detail)
-            from_setting(fault.detail)
+            monkeypatch.setenv(VARIABLE, fault.detail)
+            from_environment()
 
 
 def test_the_check_can_fail(topics: Topics) -> None:

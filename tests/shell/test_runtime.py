@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from tests.conftest import REPOSITORY
 from worker.core.document import Outcome
 from worker.shell.runtime import metrics
-from worker.shell.runtime.fault_hooks import Point, from_setting
+from worker.shell.runtime.fault_hooks import VARIABLE, Point, from_environment
 from worker.shell.runtime.health import (
     EXIT_CODE,
     SAMPLE_S,
@@ -121,7 +121,8 @@ def test_a_slow_point_is_slow_from_its_hit_on(
     """A sleep comes once; slowness stays. Other points are as fast as ever."""
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    reach = from_setting(f"snapshot:{action}-30-ms:2")
+    monkeypatch.setenv(VARIABLE, f"snapshot:{action}-30-ms:2")
+    reach = from_environment()
     for _ in range(3):
         reach(Point.READ)
         reach(Point.SNAPSHOT)
@@ -129,12 +130,15 @@ def test_a_slow_point_is_slow_from_its_hit_on(
 
 
 @pytest.mark.parametrize(
-    "setting", ["nowhere:kill:1", "after-append:explode:1", "after-append:kill", "a:b:c:d"]
+    "fault", ["nowhere:kill:1", "after-append:explode:1", "after-append:kill", "a:b:c:d"]
 )
-def test_a_fault_that_does_not_exist_is_refused(setting: str) -> None:
+def test_a_fault_that_does_not_exist_is_refused(
+    monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
     """A test that injects nothing would pass for the wrong reason."""
+    monkeypatch.setenv(VARIABLE, fault)
     with pytest.raises(ValueError, match="point:action:hit"):
-        from_setting(setting)
+        from_environment()
 
 
 FREED = """

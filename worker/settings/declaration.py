@@ -12,6 +12,12 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
+# Settings and keys of the definition that earlier versions had, and what to do about each.
+FORMER = {
+    "record_format": "it was removed, as a log says its format itself. Leave it out",
+    "shingles_min": "it was removed, as it is always 8. Leave it out",
+}
+
 
 def setting(
     default: Any,

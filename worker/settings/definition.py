@@ -27,7 +27,7 @@ from worker.core.planner import blocks_of, size_text
 from worker.core.search import SearchRules
 from worker.log.rules import DOCUMENTS_MAX, EXPIRE_AFTER_MS_MAX, Retention
 from worker.log.url_rules import UrlRules
-from worker.settings.declaration import kind_of, setting, unit_of
+from worker.settings.declaration import FORMER, kind_of, setting, unit_of
 
 # A definition with every key and its comments has 6 KB. A larger file is another one.
 _BYTES_MAX = 65_536
@@ -181,7 +181,10 @@ class FingerprintKeys(BaseModel):
     unanchored_weight: int = setting(
         _DEFAULT.unanchored_weight,
         "weight",
-        "Weight of every other shingle. 0 leaves these shingles out.",
+        (
+            "Weight of every other shingle. 0 leaves these shingles out, unless a document has "
+            f"fewer than {_DEFAULT.shingles_min} with a function word."
+        ),
         low=0,
         high=255,
     )
@@ -210,16 +213,6 @@ class FingerprintKeys(BaseModel):
         _DEFAULT.tokens_min,
         "tokens",
         "A document with fewer tokens matches only an equal one.",
-        low=1,
-        high=1_000,
-    )
-    shingles_min: int = setting(
-        _DEFAULT.shingles_min,
-        "shingles",
-        (
-            "With unanchored_weight 0: if a document has fewer "
-            "anchored shingles than this, all its shingles count."
-        ),
         low=1,
         high=1_000,
     )
@@ -362,6 +355,7 @@ def _check_key(name: str, value: Any, path: Path) -> None:
     if field is None:
         near = difflib.get_close_matches(name, DefinitionSettings.model_fields, 1)
         meant = f"did you mean {near[0]}?" if near else "`neardup settings --describe` lists all"
+        meant = FORMER.get(name, meant)
         raise ValueError(f"the definition {path}: it has no key {name!r}: {meant}")
     is_switch = unit_of(field) == "yes/no"
     if isinstance(value, bool) != is_switch:  # pydantic would take true for 1, and "no" for false

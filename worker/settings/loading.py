@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from worker.errors import StopError
-from worker.settings.declaration import bounds_of, kind_of, unit_of
+from worker.settings.declaration import FORMER, bounds_of, kind_of, unit_of
 from worker.settings.definition import DefinitionSettings, read_definition
 from worker.settings.kafka import PREFIX, flattened, property_of, variable_of
 from worker.settings.librdkafka import properties
@@ -34,7 +34,13 @@ from worker.settings.writing import (
 
 # Read elsewhere: the name of the file of settings, and what tests look at.
 OTHER_VARIABLES = frozenset(
-    {CONFIG_VARIABLE, "NEARDUP_CORPORA", "NEARDUP_EXAMPLES", "NEARDUP_HISTORIES"}
+    {
+        CONFIG_VARIABLE,
+        "NEARDUP_CORPORA",
+        "NEARDUP_EXAMPLES",
+        "NEARDUP_FAULT",
+        "NEARDUP_HISTORIES",
+    }
 )
 HIDDEN = "**********"
 _SHOWN_CHARACTERS_MAX = 100
@@ -159,8 +165,8 @@ def _remedy(name: str) -> str:
         return in_definition(name)
     if property_of(name) in properties():  # one of Kafka's own without its prefix
         return f"did you mean {PREFIX}{property_of(name)} ({KAFKA_PREFIX}{name.upper()})?"
-    if name == "record_format":
-        return "it was removed, as a log says its format itself. Leave it out"
+    if name in FORMER:
+        return FORMER[name]
     near = difflib.get_close_matches(name, SETTINGS, 1)
     return f"did you mean {near[0]}?" if near else "`neardup settings` lists all"
 

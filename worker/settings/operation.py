@@ -100,11 +100,6 @@ class OperationSettings(BaseModel):
             "sent. Requires the extra `otel`."
         ),
     )
-    fault: str | None = setting(
-        None,
-        "point:action:hit",
-        "For tests: fail at a named point, for example after-append:kill:3.",
-    )
 
     @property
     def may_ask(self) -> bool:

@@ -98,7 +98,7 @@ from worker.shell.pipeline.sequencer import Sequencer
 from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
 from worker.shell.runtime import kernels, metrics
-from worker.shell.runtime.fault_hooks import from_setting
+from worker.shell.runtime.fault_hooks import from_environment
 from worker.shell.runtime.health import Status, Watchdog
 from worker.shell.runtime.logging import get_logger
 from worker.shell.runtime.memory import GIVE_BACK_S, give_back
@@ -353,7 +353,7 @@ def _checkpoint(settings: Settings, admin: Admin, topics: Mapping[str, Topic]) -
         LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id),
         settings.worker_id,
         settings.snapshot_interval_s,
-        reach=from_setting(settings.fault),
+        reach=from_environment(),
         base=settings.base_snapshot,
     )
 
@@ -396,7 +396,7 @@ def _serve(
         on_serving: called before the first document is read.
         on_idle: called between batches, while the replica stands still.
     """
-    reach = from_setting(settings.fault)
+    reach = from_environment()
     partitions = Partitions(settings.call_timeout_s)
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog())

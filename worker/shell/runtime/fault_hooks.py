@@ -3,10 +3,10 @@ Named points at which a test can make the worker fail.
 
 When it is off, a point costs one call of an empty function.
 
-The setting `fault` is "point:action:hit", for example "after-append:kill:3": at the third batch
-that reaches the point the process gets SIGKILL. Actions: kill, stop (SIGSTOP), sleep-N-ms (this
-thread), kill-in-N-ms (SIGKILL from another thread while this one goes on), and slow-N-ms: this
-thread sleeps at that hit and at each one after it.
+The variable NEARDUP_FAULT, which tests set, is "point:action:hit", for example
+"after-append:kill:3": at the third batch that reaches the point the process gets SIGKILL. Actions:
+kill, stop (SIGSTOP), sleep-N-ms (this thread), kill-in-N-ms (SIGKILL from another thread while this
+one goes on), and slow-N-ms: this thread sleeps at that hit and at each one after it.
 """
 
 from __future__ import annotations
@@ -37,27 +37,29 @@ class Point(StrEnum):
 
 FaultHook = Callable[[Point], None]
 
-_SETTING = re.compile(r"([a-z-]+):(?:(kill|stop)|(kill-in|sleep|slow)-([0-9]{1,6})-ms):([0-9]+)")
+VARIABLE = "NEARDUP_FAULT"
+_FAULT = re.compile(r"([a-z-]+):(?:(kill|stop)|(kill-in|sleep|slow)-([0-9]{1,6})-ms):([0-9]+)")
 
 
 def never(_point: Point) -> None:
     """Do nothing: the ordinary case."""
 
 
-def from_setting(setting: str | None) -> FaultHook:
+def from_environment() -> FaultHook:
     """
-    Return the function that fails as the setting says.
+    Return the function that fails as the variable says.
 
     Raises:
-        ValueError: the setting names no point, no action or no hit.
+        ValueError: it names no point, no action or no hit.
     """
-    if not setting:
+    fault = os.environ.get(VARIABLE)
+    if not fault:
         return never
-    found = _SETTING.fullmatch(setting)
+    found = _FAULT.fullmatch(fault)
     if found is None or found[1] not in set(Point):
         raise ValueError(
-            f"fault must be point:action:hit with point one of {', '.join(Point)} and action one "
-            f"of kill, stop, kill-in-N-ms, sleep-N-ms, slow-N-ms, got {setting!r}"
+            f"{VARIABLE} must be point:action:hit with point one of {', '.join(Point)} and action "
+            f"one of kill, stop, kill-in-N-ms, sleep-N-ms, slow-N-ms, got {fault!r}"
         )
     point = Point(found[1])
     at_once = found[2]
