@@ -17,7 +17,6 @@ from worker.core.search import SearchRules
 from worker.errors import DocumentError, StopError
 from worker.log.record import (
     FORMAT_VERSION,
-    LogRecord,
     Row,
     RowKind,
     Rows,
@@ -32,8 +31,8 @@ from worker.shell.admin.audit import (
     Left,
     Report,
     _History,
-    answers_of_last,
     check,
+    replayed_answers,
 )
 from worker.shell.admin.mend import refuse_wrong
 from worker.shell.admin.new_documents import NewDocuments
@@ -606,18 +605,13 @@ def _of_the_present_topic(
     """Answers as workers have published them, before the log was renewed and with the new one."""
     answers = [one for one in world.messages if place_of(one) in carried]
     replica = Replica(DEFINITION)
-    for entry in log:
-        record = replica.acceptance.accept(entry.value, entry.offset)
-        if not isinstance(record, LogRecord):
-            continue
-        replica.apply(record, entry.offset, entry.timestamp_ms)
-        for source, offset, answer in answers_of_last(replica, "documents"):
-            if isinstance(answer, DocumentError):
-                message = world.documents()[source.partition, offset]
-                key, value, headers = encode_dead_letter("documents", message, answer)
-                answers.append(AnswerMessage(key, value, tuple(headers), True))
-            else:
-                answers.append(AnswerMessage(answer.key, answer.value, (), False))
+    for source, offset, answer in replayed_answers(replica, log, "documents"):
+        if isinstance(answer, DocumentError):
+            message = world.documents()[source.partition, offset]
+            key, value, headers = encode_dead_letter("documents", message, answer)
+            answers.append(AnswerMessage(key, value, tuple(headers), True))
+        else:
+            answers.append(AnswerMessage(answer.key, answer.value, (), False))
     return answers
 
 

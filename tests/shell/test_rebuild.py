@@ -145,7 +145,7 @@ def test_answers_that_are_gone_are_not_said_to_be_there(
     of a topic of documents that has been deleted says nothing.
     """
     log = _log(Settings(), *kinds)
-    monkeypatch.setattr(rebuild, "log_entries", lambda *_: (entry for entry in log))
+    monkeypatch.setattr(rebuild, "read_log", lambda *_: (entry for entry in log))
     names = Settings().topic_verdicts, Settings().topic_dead_letter
     made: Any = SimpleNamespace(
         existing=lambda names: dict.fromkeys(

@@ -231,18 +231,26 @@ class _Dead(NamedTuple):
         )
 
 
-def answers_of_last(
-    replica: Replica, topic: str
-) -> Iterator[tuple[Source, int, VerdictBytes | DocumentError]]:
+LogAnswer = tuple[Source, int, VerdictBytes | DocumentError]  # source and offset of the document
+
+
+def replayed_answers(replica: Replica, log: Iterable[LogEntry], topic: str) -> Iterator[LogAnswer]:
     """
-    Yield the answers of the last applied record, and let the replica forget them.
+    Apply the records of a log, and yield the answer of each document as a worker publishes it.
 
     Args:
-        replica: a replica to which records are applied one by one. This is called after each.
+        replica: stands where the records begin.
         topic: the source topic's name.
-    Yields:
-        Source, offset and answer of each document, as a worker publishes them.
     """
+    for entry in log:
+        record = replica.acceptance.accept(entry.value, entry.offset)
+        if isinstance(record, LogRecord):
+            replica.apply(record, entry.offset, entry.timestamp_ms)
+            yield from _answers_of_last(replica, topic)
+
+
+def _answers_of_last(replica: Replica, topic: str) -> Iterator[LogAnswer]:
+    """Yield the answers of the last applied record, and let the replica forget them."""
     for source, kept in replica.pending.items():
         offsets = [offset for rows in kept for offset in rows.offsets()]
         answers = replica.answers(source, offsets, topic, encode_answers)
@@ -290,7 +298,7 @@ class _History:
         applied = self.replica.apply(record, entry.offset, entry.timestamp_ms)
         self._rows += len(record)
         self._repeated += applied.repeated
-        for source, offset, answer in answers_of_last(self.replica, self.topic):
+        for source, offset, answer in _answers_of_last(self.replica, self.topic):
             self._expect(source, offset, answer, entry.offset)
         for section in record.sections:
             self._commits.take(section.source, section.committed, entry.offset)
@@ -374,22 +382,15 @@ class _History:
             (source for source, known in places if digest and int(known["digest"]) == digest), None
         )
 
-    def take_record_again(self, replica: Replica, entry: LogEntry) -> None:
+    def settle_older(self, answers: Iterable[LogAnswer]) -> None:
         """
-        Take a record of the log once more, with a replica of its own, and compare its verdicts with
-        the older ones.
+        Compare the verdicts that lack fields with the log's answers, which are all there once more.
+        Those are wrong that differ in other fields as well.
         """
-        record = replica.acceptance.accept(entry.value, entry.offset)
-        if not isinstance(record, LogRecord):
-            return
-        replica.apply(record, entry.offset, entry.timestamp_ms)
-        for source, offset, answer in answers_of_last(replica, self.topic):
+        for source, offset, answer in answers:
             if not isinstance(answer, DocumentError):
                 for _ in range(self.older.settle(source.partition, offset, answer)):
                     self._count_answer(source, offset)
-
-    def settle_older(self) -> None:
-        """Call those verdicts wrong that lack fields and differ in others as well."""
         for partition, offset, lacking, content in self.older.unsettled():
             carriers = self._carriers(partition, offset)
             if self._may_be_carried(carriers, offset, content):
@@ -702,11 +703,10 @@ def check(  # noqa: PLR0913  # the parts of a history
         else:
             history.take_verdict(answer)
     answers_left = left()
+    answers_again: Iterable[LogAnswer] = ()
     if history.older and again is not None:
-        second, entries = again()
-        for entry in entries:
-            history.take_record_again(second, entry)
-    history.settle_older()
+        answers_again = replayed_answers(*again(), topic)
+    history.settle_older(answers_again)
     return history.report(committed, answers_left)
 
 

@@ -40,11 +40,10 @@ from contextlib import closing
 from typing import NamedTuple
 
 from worker.errors import DocumentError, FencedError, RetryError, StopError
-from worker.log.record import LogRecord, Source
 from worker.settings import Settings
-from worker.shell.admin.audit import LOST_ANSWERS_MAX, Defect, Report, answers_of_last
+from worker.shell.admin.audit import LOST_ANSWERS_MAX, Defect, Report, replayed_answers
 from worker.shell.admin.remains import MENDED
-from worker.shell.admin.verify import Progress, no_progress, read_committed, verify
+from worker.shell.admin.verify import Progress, no_progress, read_log, verify
 from worker.shell.admin.watch import message_at
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
@@ -339,15 +338,11 @@ def _answers(
     replica = first_replica(settings.rules, settings.base_snapshot)
     answers: dict[Place, VerdictBytes | DocumentError] = {}
     ends = admin.ends({settings.topic_fingerprints: 1})
-    for message in read_committed(settings, ends, on_progress):
-        record = replica.acceptance.accept(message.value or b"", message.offset)
-        if not isinstance(record, LogRecord):
-            continue
-        replica.apply(record, message.offset, message.timestamp_ms)
-        for source, offset, answer in answers_of_last(replica, settings.topic_documents):
-            place = source.partition, offset
-            if source == Source(topic_id, source.partition) and place in wanted:
-                answers[place] = answer
+    log = read_log(settings, ends, on_progress)
+    for source, offset, answer in replayed_answers(replica, log, settings.topic_documents):
+        place = source.partition, offset
+        if source.topic_id == topic_id and place in wanted:
+            answers[place] = answer
     if lost := sorted(wanted - answers.keys()):
         raise StopError(
             f"the log {settings.topic_fingerprints} had the answers to {len(lost)} documents a "

@@ -26,6 +26,7 @@ from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.record import LogRecord, RowKind, Source
 from worker.log.rules import Acceptance, Definition
 from worker.settings import Settings, toml_lines
+from worker.shell.admin.verify import read_log
 from worker.shell.checkpoint import first_definition
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.log import log_entries
@@ -223,7 +224,7 @@ def _check_answers(plan: RebuildPlan, admin: Admin, committed: Mapping[int, int]
         return
     topic_id = admin.existing([new.topic_documents])[new.topic_documents].topic_id
     sources = {Source(topic_id, number): offset for number, offset in committed.items()}
-    if dead and not _has_judged(new, sources):
+    if dead and not _has_judged(new, admin, sources):
         return
     gone = f"{' and '.join(names)} are empty: they were deleted"
     if dead:
@@ -234,14 +235,15 @@ def _check_answers(plan: RebuildPlan, admin: Admin, committed: Mapping[int, int]
     )
 
 
-def _has_judged(settings: Settings, committed: Mapping[Source, int]) -> bool:
+def _has_judged(settings: Settings, admin: Admin, committed: Mapping[Source, int]) -> bool:
     """
     Return whether the log has a row of an answered offset that got a verdict.
 
     Cost: the log up to the first such row.
     """
     acceptance = Acceptance(first_definition(settings.rules, settings.base_snapshot))
-    with closing(log_entries(settings, 0)) as entries:
+    ends = admin.ends({settings.topic_fingerprints: 1})
+    with closing(read_log(settings, ends)) as entries:
         for entry in entries:
             record = acceptance.accept(entry.value, entry.offset)
             if not isinstance(record, LogRecord):

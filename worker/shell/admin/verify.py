@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from typing import NamedTuple
@@ -75,7 +75,7 @@ def verify(
         first_replica(settings.rules, settings.base_snapshot),
         documents.name,
         documents.topic_id,
-        log=_log_entries(read_committed(settings, asked.log, on_progress)),
+        log=read_log(settings, asked.log, on_progress),
         documents=_documents(read_committed(settings, asked.documents, on_progress)),
         answers=_answers(settings, read_committed(settings, asked.answers, on_progress)),
         committed=asked.committed,
@@ -85,7 +85,7 @@ def verify(
         new=new_documents,
         again=lambda: (
             first_replica(settings.rules, settings.base_snapshot),
-            _log_entries(read_committed(settings, asked.log, on_progress)),
+            read_log(settings, asked.log, on_progress),
         ),
     )
     return dataclasses.replace(report, held_up=asked.held_up, foreign_offsets=asked.foreign_offsets)
@@ -137,8 +137,16 @@ def _ends(admin: Admin, *topics: Topic) -> Ends:
     return admin.ends({topic.name: topic.partitions for topic in topics})
 
 
-def _log_entries(messages: Iterable[TopicMessage]) -> Iterator[LogEntry]:
-    for message in messages:
+def read_log(
+    settings: Settings, ends: Ends, on_progress: Progress = no_progress
+) -> Generator[LogEntry, None, None]:
+    """
+    Yield the records of the log between its ends.
+
+    Raises:
+        StopError: no record arrived for `STALL_S`.
+    """
+    for message in read_committed(settings, ends, on_progress):
         yield LogEntry(message.offset, message.timestamp_ms, message.value or b"")
 
 
