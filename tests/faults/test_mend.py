@@ -231,7 +231,7 @@ def test_what_a_worker_will_answer_is_left_to_it(judged: Judged) -> None:
             future.result(60)
 
     try:
-        with pytest.raises(StopError, match="a worker will do that"):
+        with pytest.raises(StopError, match="have changed since they were looked"):
             mended(settings, lambda *_: move(sources[at]["offset"]))
         with pytest.raises(StopError, match="no worker has committed the offsets"):
             mended(settings)

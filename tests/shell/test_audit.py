@@ -34,11 +34,11 @@ from worker.shell.admin.audit import (
     check,
     replayed_answers,
 )
-from worker.shell.admin.mend import refuse_wrong
 from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.admin.older_verdicts import OPTIONAL
 from worker.shell.admin.published import AnswerMessage, place_of
 from worker.shell.admin.remains import OLDEST_MAX, KnownCommits
+from worker.shell.admin.verify import refuse_wrong
 from worker.shell.messages import VerdictBytes, encode_dead_letter, encode_verdict
 from worker.shell.ports import UNREADABLE, InputMessage, LogEntry, Outgoing
 

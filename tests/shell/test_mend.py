@@ -16,8 +16,9 @@ from structlog.testing import capture_logs
 from worker.core.document import Outcome
 from worker.errors import DocumentError, StopError
 from worker.settings import Settings
-from worker.shell.admin import mend, offsets
+from worker.shell.admin import mend, offsets, stopped_group
 from worker.shell.admin.remains import MENDED
+from worker.shell.admin.stopped_group import StoppedGroup
 from worker.shell.kafka.admin import Admin, Member, Topic
 from worker.shell.messages import VerdictBytes, decode_dead_letter
 from worker.shell.ports import UNREADABLE, CommittedOffset
@@ -71,9 +72,8 @@ def test_the_last_session_of_a_worker_that_was_killed_is_waited_for(
     asked = SimpleNamespace(get=_ask, close=lambda: None)
     for module in (mend, offsets):
         monkeypatch.setattr(module, "Admin", lambda _settings: group)
-    monkeypatch.setattr(mend, "LOOK_S", 0.0)
-    monkeypatch.setattr(mend, "committed", _ask)
-    monkeypatch.setattr(offsets, "GroupOffsets", lambda *_: asked)
+    monkeypatch.setattr(stopped_group, "LOOK_S", 0.0)
+    monkeypatch.setattr(stopped_group, "GroupOffsets", lambda *_: asked)
     monkeypatch.setattr(Settings, "session_timeout_ms", session_s * 1_000)
     error, text = (
         (StandsStillError, None)
@@ -99,9 +99,10 @@ def test_no_session_is_waited_for_where_the_cluster_refuses_to_say(
         raise StopError("the brokers refuse the login")
 
     waits: list[float] = []
-    monkeypatch.setattr("worker.shell.admin.mend.time.sleep", waits.append)
+    monkeypatch.setattr("worker.shell.admin.stopped_group.time.sleep", waits.append)
+    group = cast(Admin, SimpleNamespace(members=refuse))
     with pytest.raises(StopError, match=r"^the brokers refuse the login$"):
-        mend.await_stopped(SETTINGS, cast(Admin, SimpleNamespace(members=refuse)), "it is done")
+        stopped_group._await_stopped(SETTINGS, group, "it is done")
     assert waits == []
 
 
@@ -127,10 +128,17 @@ def test_what_was_mended_can_be_told_from_what_a_worker_published(
     assert MENDED in dict(sent.headers)
 
 
-def test_offsets_that_somebody_else_has_set_are_left_alone() -> None:
-    """What was looked at may be set; anything else has come from another."""
+def test_a_group_that_is_no_longer_as_it_was_is_left_alone() -> None:
+    """What was looked at may be set; other offsets, or a member, have come since."""
     looked_at = {0: CommittedOffset(7, "a worker's")}
-    mend.refuse_changed(SETTINGS, looked_at, dict(looked_at))
+
+    def check(present: dict[int, CommittedOffset], looks: int = 0) -> None:
+        members, asked = cast(Admin, Group(looks)), cast(Any, SimpleNamespace(get=lambda: present))
+        StoppedGroup(SETTINGS, members, asked, looked_at, "77", "it is done").refuse_change()
+
+    check(dict(looked_at))
     for present in ({0: CommittedOffset(7)}, {0: CommittedOffset(8, "a worker's")}, {}):
         with pytest.raises(StopError, match=r"have changed since .* find out who commits them"):
-            mend.refuse_changed(SETTINGS, looked_at, present)
+            check(present)
+    with pytest.raises(StopError, match="only while no worker runs"):
+        check(dict(looked_at), looks=1)

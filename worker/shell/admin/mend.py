@@ -18,7 +18,7 @@ What it must never do, and why it does not
   waits there for transactions that are open. Only what has no answer at all is missing.
 - Answer a document that a worker is about to answer. Workers continue at the group's offsets, and
   `mend` stays below them. Step 6 checks again, within the transaction, that the group has no member
-  and that no offset was moved back.
+  and that no offset has changed.
 - Publish an answer twice. A second `mend` finds nothing to do. If two run at the same time, the one
   that opened its producer last fences the other one, and reads only after that.
 - Publish answers of another group. If answers differ from the log, or if offsets were committed
@@ -34,31 +34,22 @@ What it leaves alone
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import NamedTuple
 
 from worker.errors import DocumentError, FencedError, RetryError, StopError
 from worker.settings import Settings
 from worker.shell.admin.audit import LOST_ANSWERS_MAX, Defect, Report, replayed_answers
 from worker.shell.admin.remains import MENDED
-from worker.shell.admin.verify import Progress, no_progress, read_log, verify
+from worker.shell.admin.stopped_group import stopped_group
+from worker.shell.admin.verify import Progress, no_progress, read_log, refuse_wrong, verify
 from worker.shell.admin.watch import message_at
 from worker.shell.checkpoint import first_replica
-from worker.shell.kafka.admin import Admin, Topic
+from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.messages import VerdictBytes, encode_dead_letter
-from worker.shell.pipeline.offsets import (
-    CommitMetadata,
-    Committed,
-    check_log,
-    foreign,
-    restore_command,
-)
-from worker.shell.pipeline.service import committed, record_digest_at
 from worker.shell.ports import UNREADABLE, InputMessage, Outgoing
-from worker.shell.runtime.logging import get_logger
 
 # More than this is no end of a transaction: a topic was emptied, or the settings are another
 # group's.
@@ -66,27 +57,10 @@ ANSWERS_MAX = LOST_ANSWERS_MAX - 1
 # No worker id can have a slash. The ACL of the workers' ids, a prefix, covers it.
 SLOT = "verify/mend"
 DOING = "missing answers are published"
-LOOK_S = 0.5
 _MARK = (MENDED, b"1")  # `verify` must not take it for one of the time of its commit
-_STOPPED = ("empty", "dead")  # states of a group without a member
-
-_log = get_logger(__name__)
 
 Place = tuple[int, int]  # partition and offset of a document
 Answers = Mapping[Place, VerdictBytes | DocumentError]
-
-
-class MembersError(StopError):
-    """
-    The group has members, or nobody knows whether it has.
-
-    Args:
-        names: their worker ids, for a message; empty if none is known.
-    """
-
-    def __init__(self, text: str, names: str) -> None:
-        self.names = names
-        super().__init__(text)
 
 
 class MendReport(NamedTuple):
@@ -133,13 +107,10 @@ def mend(
     """
     admin = Admin(settings)
     topics = admin.existing([settings.topic_documents, settings.topic_fingerprints])
-    partitions = topics[settings.topic_documents].partitions
-    await_stopped(settings, admin, DOING)
-    offsets = committed(settings, partitions)
-    check_offsets_log(settings, admin, topics, offsets)
-    refuse_foreign(settings, topics, offsets)
-    publisher = TransactionalPublisher(settings, slot=SLOT)
-    with closing(publisher):
+    with ExitStack() as stack:
+        group = stack.enter_context(stopped_group(settings, admin, topics, DOING))
+        group.refuse_foreign()
+        publisher = stack.enter_context(closing(TransactionalPublisher(settings, slot=SLOT)))
         if not dry_run:
             publisher.open()
         report = verify(settings, read_documents=read_documents, on_progress=on_progress)
@@ -154,8 +125,7 @@ def mend(
         try:
             with publisher.transaction({message.topic for message in outgoing}) as transaction:
                 transaction.produce(outgoing)
-                refuse_members(settings, admin, DOING)
-                _refuse_moved(missing, committed(settings, partitions))
+                group.refuse_change()
         except FencedError as error:
             raise StopError(
                 "another neardup verify --mend was started after this one. Nothing was published "
@@ -166,127 +136,6 @@ def mend(
                 f"{error}: all {len(outgoing)} answers are published, or none: neardup verify"
             ) from error
     return MendReport(report, missing, is_published=True)
-
-
-def await_stopped(settings: Settings, admin: Admin, doing: str) -> None:
-    """
-    Wait for the end of the group's sessions: a static member that has ended counts until then.
-
-    Args:
-        doing: what may be done only while no worker runs, for the message.
-    Raises:
-        MembersError: a session later it still has a member, or its coordinator does not answer.
-        StopError: the cluster refuses to say.
-    """
-    session_s = settings.session_timeout_ms / 1_000
-    deadline = time.monotonic() + session_s
-    has_told = False
-    while True:
-        try:
-            return refuse_members(settings, admin, doing)
-        except MembersError as error:
-            if time.monotonic() > deadline:
-                raise MembersError(
-                    f"{error}: it has waited {session_s:g} s for sessions of workers that have "
-                    "ended",
-                    error.names,
-                ) from error
-            if not has_told:
-                has_told = True
-                whose = error.names or f"the workers of group {settings.group}"
-                _log.warning(f"waiting up to {session_s:g} s for the sessions of {whose}")
-        time.sleep(LOOK_S)
-
-
-def refuse_members(settings: Settings, admin: Admin, doing: str) -> None:
-    """
-    Refuse if a worker may still publish.
-
-    Args:
-        doing: what may be done only while none runs, for the message.
-    Raises:
-        MembersError: the group has members, or its members are unknown.
-        StopError: the cluster refuses to say.
-    """
-    state, members = admin.members(settings.group)
-    if members or state not in _STOPPED:
-        names = ", ".join(member.worker_id for member in members)
-        count = f"{len(members)} member{'' if len(members) == 1 else 's'}"
-        known = state or "not known, for its coordinator does not answer"
-        raise MembersError(
-            f"group {settings.group} is {known}, with {count} ({names or 'nobody yet'}): "
-            f"{doing} only while no worker runs. Stop all of them",
-            names,
-        )
-
-
-def check_offsets_log(
-    settings: Settings, admin: Admin, topics: Mapping[str, Topic], offsets: Committed
-) -> None:
-    """
-    Refuse a log that is not the one, whole, with which the group's offsets were committed.
-
-    Raises:
-        StopError: it is another one, or has lost records.
-    """
-    log_topic = settings.topic_fingerprints
-    parsed = (CommitMetadata.parse(metadata) for _, metadata in offsets.values())
-    check_log(
-        settings,
-        [metadata for metadata in parsed if metadata is not None],
-        topics[log_topic].topic_id.hex(),
-        log_end=lambda: admin.log_end(log_topic),
-        digest_at=lambda offset: record_digest_at(settings, offset),
-    )
-
-
-def refuse_foreign(settings: Settings, topics: Mapping[str, Topic], offsets: Committed) -> None:
-    """
-    Refuse offsets that no worker has committed: they do not say what is answered.
-
-    Raises:
-        StopError: there is such an offset.
-    """
-    log_id = topics[settings.topic_fingerprints].topic_id.hex()
-    if found := foreign(offsets, log_id):
-        raise StopError(
-            f"no worker has committed the offsets of group {settings.group} "
-            f"in partitions {', '.join(map(str, found))}, so they do not say what is answered. "
-            f"First: {restore_command(settings)}"
-        )
-
-
-def refuse_changed(settings: Settings, looked_at: Committed, present: Committed) -> None:
-    """
-    Refuse to set offsets that have changed since they were looked at.
-
-    Raises:
-        StopError: they have, so somebody else commits them.
-    """
-    if present != looked_at:
-        raise StopError(
-            f"the offsets of group {settings.group} have changed since they were looked at, "
-            "and are left as they are: find out who commits them, then run it again"
-        )
-
-
-def refuse_wrong(report: Report, therefore: str) -> None:
-    """
-    Refuse where the log's word may not be what belongs into the topics.
-
-    Messages that are no answers at all do not count: anybody can write one, and they stay.
-
-    Args:
-        therefore: what follows, for the message.
-    Raises:
-        StopError: there are wrong answers.
-    """
-    wrong = report.defects[Defect.WRONG] - report.no_answers + report.defects[Defect.MUTUAL]
-    if wrong:
-        raise StopError(
-            f"{wrong} answers differ from the log, so {therefore}. Look at neardup verify first: "
-            "are these the group's settings?"
-        )
 
 
 def _refuse_doubt(report: Report) -> None:
@@ -303,22 +152,6 @@ def _refuse_doubt(report: Report) -> None:
             f"transactions hold: was a topic emptied, or are these another group's topics? Let "
             f"another --group read the documents from their beginning"
         )
-
-
-def _refuse_moved(missing: Sequence[Place], offsets: Committed) -> None:
-    """
-    Refuse to answer documents that a worker will answer.
-
-    Raises:
-        StopError: the group's offset was moved back to a missing answer, or before it.
-    """
-    for partition, offset in missing:
-        stop = offsets[partition][0] or 0
-        if offset >= stop:
-            raise StopError(
-                f"the group's offset of partition {partition} is {stop} now, and offset {offset} "
-                f"was to be answered: a worker will do that. Nothing was published"
-            )
 
 
 def _answers(

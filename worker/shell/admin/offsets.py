@@ -27,20 +27,13 @@ What it must never do, and why it does not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from typing import NamedTuple
 
 from worker.settings import Settings
 from worker.shell.admin.audit import AnsweredPartition
-from worker.shell.admin.mend import (
-    await_stopped,
-    check_offsets_log,
-    refuse_changed,
-    refuse_wrong,
-)
-from worker.shell.admin.verify import Progress, no_progress, verify
+from worker.shell.admin.stopped_group import stopped_group
+from worker.shell.admin.verify import Progress, no_progress, refuse_wrong, verify
 from worker.shell.kafka.admin import Admin
-from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.pipeline.offsets import CommitMetadata, Committed, check_founder, is_ours
 from worker.shell.pipeline.service import record_digest_at
 from worker.shell.ports import CommittedOffset
@@ -170,12 +163,7 @@ def restore(
     admin = Admin(settings)
     topics = admin.existing([settings.topic_documents, settings.topic_fingerprints])
     documents = topics[settings.topic_documents]
-    log = topics[settings.topic_fingerprints]
-    log_id = log.topic_id.hex()
-    with closing(GroupOffsets(settings, documents.partitions)) as offsets:
-        await_stopped(settings, admin, "offsets are set")
-        committed = offsets.get()
-        check_offsets_log(settings, admin, topics, committed)
+    with stopped_group(settings, admin, topics, "offsets are set") as group:
         # Documents that were forwarded do not matter, and their topic is as large as the source.
         audited = settings.model_copy(update={"topic_new": None})
         report = verify(audited, read_documents=False, on_progress=on_progress)
@@ -184,13 +172,16 @@ def restore(
         ends = admin.ends({documents.name: documents.partitions})
         firsts = {number: first for (_, number), (first, _) in ends.items()}
         found = restorations(
-            committed, report.partitions, firsts, log_id, assume_answered=assume_answered
+            group.committed,
+            report.partitions,
+            firsts,
+            group.log_id,
+            assume_answered=assume_answered,
         )
         on_found(found)
         wanted = [one for one in found if one.is_set]
         if is_confirmed and wanted:
-            refuse_changed(settings, committed, offsets.get())
-            offsets.set(_commits(settings, admin, log_id, wanted))
+            group.set(_commits(settings, admin, group.log_id, wanted))
     return found
 
 

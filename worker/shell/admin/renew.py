@@ -52,13 +52,7 @@ from worker.log.replica import Replica
 from worker.log.rules import LogDefinition
 from worker.log.snapshot import LogIdentity
 from worker.settings import TOPICS, Settings, toml_lines
-from worker.shell.admin.mend import (
-    await_stopped,
-    check_offsets_log,
-    refuse_changed,
-    refuse_foreign,
-    refuse_members,
-)
+from worker.shell.admin.stopped_group import stopped_group
 from worker.shell.checkpoint import (
     SUFFIX,
     Checkpoint,
@@ -71,7 +65,6 @@ from worker.shell.checkpoint import (
 )
 from worker.shell.kafka.admin import Admin, Topic
 from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
-from worker.shell.kafka.reader import GroupOffsets
 from worker.shell.kafka.topics import create_topics, require_topics
 from worker.shell.pipeline.offsets import CommitMetadata, Committed, foreign, is_ours, trusted
 from worker.shell.pipeline.replicated_log import ReplicatedLog
@@ -80,7 +73,6 @@ from worker.shell.runtime.logging import get_logger
 
 _log = get_logger(__name__)
 
-DOING = "a log is renewed"
 _SUFFIX = re.compile(r"-[0-9a-f]{16}$")  # of a renewed log: the digest of its base
 
 
@@ -125,35 +117,33 @@ def renew(
     topics, _ = require_topics(admin, settings)
     documents = topics[settings.topic_documents]
     # Of two calls at once, the second could replace the base that the group has moved to.
-    with locked(folder), closing(GroupOffsets(settings, documents.partitions)) as offsets:
-        done = _done(settings, admin, folder, offsets.get())
+    with locked(folder):
+        done = _done(settings, admin, folder, committed(settings, documents.partitions))
         if done is not None:  # the group may be at work with it
             return done
-        await_stopped(settings, admin, DOING)
-        commits = offsets.get()
-        check_offsets_log(settings, admin, topics, commits)
-        refuse_foreign(settings, topics, commits)
-        identity = LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id)
-        base, former = _made_base(settings, identity, documents, commits, folder, on_step)
-        new = _renamed(settings, base)
-        _tell_fewer_replicas(settings, topics[settings.topic_fingerprints])
-        create_topics(admin, new, like=settings)
-        on_step(RenewStep.TOPIC)
-        stops = {
-            Source(documents.topic_id, number): commit.offset or 0
-            for number, commit in commits.items()
-        }
-        metadata = _begin(new, admin, {**former, **stops})
-        on_step(RenewStep.BEGIN)
-        refuse_members(settings, admin, DOING)
-        refuse_changed(settings, commits, offsets.get())
-        offsets.set(
-            {
-                number: metadata.committed_at(commit.offset)
+        with stopped_group(settings, admin, topics, "a log is renewed") as group:
+            group.refuse_foreign()
+            log = topics[settings.topic_fingerprints]
+            identity = LogIdentity(admin.cluster_id(), log.topic_id)
+            commits = group.committed
+            base, former = _made_base(settings, identity, documents, commits, folder, on_step)
+            new = _renamed(settings, base)
+            _tell_fewer_replicas(settings, log)
+            create_topics(admin, new, like=settings)
+            on_step(RenewStep.TOPIC)
+            stops = {
+                Source(documents.topic_id, number): commit.offset or 0
                 for number, commit in commits.items()
-                if commit.offset is not None
             }
-        )
+            metadata = _begin(new, admin, {**former, **stops})
+            on_step(RenewStep.BEGIN)
+            group.set(
+                {
+                    number: metadata.committed_at(commit.offset)
+                    for number, commit in commits.items()
+                    if commit.offset is not None
+                }
+            )
         on_step(RenewStep.SWITCH)
     return Renewal(new, was_done=False)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from worker.errors import StopError
 from worker.settings import Settings
-from worker.shell.admin.audit import Left, Report, check
+from worker.shell.admin.audit import Defect, Left, Report, check
 from worker.shell.admin.new_documents import NewDocuments
 from worker.shell.admin.published import AnswerMessage
 from worker.shell.admin.remains import MENDED, OLDEST_MAX
@@ -89,6 +89,25 @@ def verify(
         ),
     )
     return dataclasses.replace(report, held_up=asked.held_up, foreign_offsets=asked.foreign_offsets)
+
+
+def refuse_wrong(report: Report, therefore: str) -> None:
+    """
+    Refuse to write what the log says where it may not be what belongs into the topics.
+
+    Messages that are no answers at all do not count: anybody can write one, and they stay.
+
+    Args:
+        therefore: what follows, for the message.
+    Raises:
+        StopError: there are wrong answers.
+    """
+    wrong = report.defects[Defect.WRONG] - report.no_answers + report.defects[Defect.MUTUAL]
+    if wrong:
+        raise StopError(
+            f"{wrong} answers differ from the log, so {therefore}. Look at neardup verify first: "
+            "are these the group's settings?"
+        )
 
 
 class _Asked(NamedTuple):
