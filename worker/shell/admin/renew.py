@@ -64,11 +64,10 @@ from worker.shell.checkpoint import (
     snapshot_at,
 )
 from worker.shell.kafka.admin import Admin, Topic
-from worker.shell.kafka.log import LogAppender, LogConsumer, log_entries
+from worker.shell.kafka.log import log_entries
 from worker.shell.kafka.topics import create_topics, require_topics
 from worker.shell.pipeline.offsets import CommitMetadata, Committed, foreign, is_ours, trusted
-from worker.shell.pipeline.replicated_log import ReplicatedLog
-from worker.shell.pipeline.service import committed, record_digest_at
+from worker.shell.pipeline.service import committed, connected_log, record_digest_at
 from worker.shell.runtime.logging import get_logger
 
 _log = get_logger(__name__)
@@ -215,24 +214,11 @@ def _replayed(settings: Settings, identity: LogIdentity) -> Replica:
             replica = _checkpoint(settings, settings.state_dir, identity).restore(
                 record_digest_at=partial(record_digest_at, settings)
             )
-        log = _opened(settings, replica, identity.topic_id, stack)
+        log = connected_log(settings, replica, identity.topic_id.hex(), stack)
         replica.use_threads(settings.search_threads)
         log.restore()
         replica.use_threads(1)
     return replica
-
-
-def _opened(
-    settings: Settings, replica: Replica, topic_id: bytes, stack: ExitStack
-) -> ReplicatedLog:
-    """Connect a replica to the two ends of its log, until the stack is closed."""
-    expires = settings.rules.retention.expires
-    reader = LogConsumer(settings, replica.next_offset, expires=expires)
-    stack.callback(reader.close)
-    writer = LogAppender(settings)
-    stack.callback(writer.close)
-    author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
-    return ReplicatedLog(replica, reader, writer, author, topic_id.hex())
 
 
 def _refuse_unpublished(
@@ -326,7 +312,8 @@ def _begin(new: Settings, admin: Admin, stops: Mapping[Source, int]) -> CommitMe
     """
     topic_id = admin.existing([new.topic_fingerprints])[new.topic_fingerprints].topic_id
     with ExitStack() as stack:
-        log = _opened(new, first_replica(new.rules, new.base_snapshot), topic_id, stack)
+        replica = first_replica(new.rules, new.base_snapshot)
+        log = connected_log(new, replica, topic_id.hex(), stack)
         log.restore()
         lacking: list[Section] = []
         for source, stop in stops.items():

@@ -358,20 +358,27 @@ def _checkpoint(settings: Settings, admin: Admin, topics: Mapping[str, Topic]) -
     )
 
 
+def connected_log(
+    settings: Settings, replica: Replica, log_id: str, stack: ExitStack
+) -> ReplicatedLog:
+    """Connect a replica to the two ends of its log, until the stack is closed."""
+    expires = settings.rules.retention.expires
+    reader = LogConsumer(settings, replica.next_offset, expires=expires)
+    stack.callback(reader.close)
+    writer = LogAppender(settings)
+    stack.callback(writer.close)
+    author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
+    return ReplicatedLog(replica, reader, writer, author, log_id, partial(check_founder, settings))
+
+
 def _replicated_log(
     settings: Settings, replica: Replica, log_id: str, stack: ExitStack, questions: Questions
 ) -> ReplicatedLog:
-    """Connect a replica to the two ends of its log, and those who ask to both."""
-    expires = settings.rules.retention.expires
-    reader = LogConsumer(settings, replica.next_offset, expires=expires)
-    writer = LogAppender(settings)
-    stack.callback(reader.close)
-    stack.callback(writer.close)
-    author = replica.definition.author(f"{settings.group}/{settings.worker_id}")
-    log = ReplicatedLog(replica, reader, writer, author, log_id, partial(check_founder, settings))
+    """Connect a replica to its log, and those who ask to both."""
+    log = connected_log(settings, replica, log_id, stack)
     metrics.LOG_LAG.set_function(log.behind)  # from here on: the replay is what it tells first
     questions.follow(log)
-    stack.callback(questions.close)  # before the two ends are
+    stack.callback(questions.close)  # before the two ends of the log are
     return log
 
 
