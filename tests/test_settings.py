@@ -169,10 +169,6 @@ def test_a_worker_of_the_demo_has_the_settings_that_were_given(
         ({"bootstrap": "localhost"}, "must be host:port"),
         ({"bootstrap": "a:9092,[::1]:9093,b:70000"}, "got 'b:70000'"),
         (
-            {"batch_bytes_max": 65_536},
-            "batch_bytes_max must be at least document_bytes_max, got 65,536 and 8,388,608",
-        ),
-        (
             {"kafka": {"max.poll.interval.ms": "10000", "session.timeout.ms": "20000"}},
             "must be at least kafka.session.timeout.ms, got 10,000 and 20,000",
         ),

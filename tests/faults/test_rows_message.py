@@ -203,7 +203,7 @@ def test_row_11_oversize_message(deploy: Deploy) -> None:
     Too large to be judged, or to be copied: the dead letter points to the message, with its size
     and digest.
     """
-    deployment = deploy(document_bytes_max=1_000_000, batch_bytes_max=2_000_000)
+    deployment = deploy(document_bytes_max=1_000_000)
     deployment.start_all("one")
     large, unreadable = _page(1, "x" * 1_500_000, "text"), (b"u", b"{" * 950_000)
     deployment.feed([*crawl(seed=11, count=20), large, unreadable, *crawl(seed=12, count=20)])

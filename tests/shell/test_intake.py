@@ -103,7 +103,7 @@ def test_batches_are_as_large_as_their_limit_allows(sizes: list[tuple[int, int, 
         given.append(InputMessage(partition, counts[partition], bytes(key_size), bytes(size)))
         counts[partition] += 1
     batches = Stage(1_000)
-    settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
+    settings = Settings(batch_bytes_max=BYTES_MAX)
     reading, partitions = intake(Polls(given), batches, settings)
     reading.step()
     found = []
@@ -145,9 +145,7 @@ def test_a_backlog_goes_in_full_batches() -> None:
     """
     given = [InputMessage(offset % 4, offset // 4, b"", bytes(14_000)) for offset in range(400)]
     source, batches = Polls(*[given[first : first + 5] for first in range(0, 400, 5)]), Stage(1_000)
-    reading, partitions = intake(
-        source, batches, Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
-    )
+    reading, partitions = intake(source, batches, Settings(batch_bytes_max=BYTES_MAX))
     partitions.read(partitions.claims()[3], 0, 0)  # something is in flight all the time
     for _ in range(80):
         reading.step()
@@ -361,7 +359,7 @@ def test_a_batch_of_a_partition_that_goes_while_it_waits_for_room_is_taken_once(
     its start.
     """
     batches = Stage(1)
-    settings = Settings(batch_bytes_max=BYTES_MAX, document_bytes_max=BYTES_MAX)
+    settings = Settings(batch_bytes_max=BYTES_MAX)
     large = [InputMessage(0, offset, b"k", bytes(60_000)) for offset in range(3)]
 
     def back() -> list[InputMessage]:

@@ -44,9 +44,9 @@ class BatchSettings(BaseModel):
         32 * 2**20,
         "bytes",
         (
-            "Bytes of messages that share a batch. This bounds the memory: two batches wait, and "
-            "up to five are being processed. With 8 MiB, which 110 large pages "
-            "fill, a worker judges a fifth fewer pages per second."
+            "Bytes of messages that share a batch; a larger message is a batch of its own. This "
+            "bounds the memory: two batches wait, and up to five are being processed. With 8 MiB, "
+            "which 110 large pages fill, a worker judges a fifth fewer pages per second."
         ),
         low=65_536,
         high=2**30,

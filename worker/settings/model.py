@@ -86,12 +86,6 @@ class Settings(DefinitionSettings, OperationSettings, BatchSettings, ConnectionS
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:
-        if self.batch_bytes_max < self.document_bytes_max:
-            raise ValueError(
-                f"batch_bytes_max must be at least document_bytes_max, got "
-                f"{self.batch_bytes_max:,} and {self.document_bytes_max:,}: a document of the "
-                f"largest size must fit into a batch"
-            )
         if self.call_timeout_s * 1_000 >= self.max_poll_interval_ms:
             raise ValueError(
                 f"call_timeout_s must be below kafka.max.poll.interval.ms, got "
