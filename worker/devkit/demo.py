@@ -169,7 +169,7 @@ class Demo:
         feeding = threading.Thread(target=self._feed, name="feed", daemon=True)
         feeding.start()
         answers = (self.settings.topic_verdicts, self.settings.topic_dead_letter)
-        for seen in watch(self.settings, answers, follow=True, wait_s=0.1):
+        for seen in watch(self.settings, answers, follow=True):
             if seen is not None:
                 self._take(seen.answer, seen.timestamp_ms)
             if self._failure is not None:

@@ -2,7 +2,7 @@
 What is done to a group of workers from outside it. Each command has one module; those below serve
 several.
 
-    watch.py           `verdicts`, `report`, `explain`, `demo`: follow answers; `top`: a group at work
+    watch.py           `verdicts`, `report`, `explain`, `demo`: answers; `top`: a group at work
     seen_client.py     `ask`: questions to one worker
     verify.py          `verify`: reads all topics, for the audit
     mend.py            `verify --mend`: publishes answers that the log has and the topics lack

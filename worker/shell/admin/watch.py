@@ -36,6 +36,7 @@ from worker.shell.messages import DeadLetter, decode_dead_letter, decode_verdict
 from worker.shell.pipeline.offsets import foreign
 from worker.shell.runtime.logging import get_logger, sentence
 
+_WAIT_S = 0.1  # how long a follower waits for an answer before it gives control back
 _LOOK_S = 10.0  # how often a follower checks for added partitions
 DUPLICATES_MAX = 10  # kept
 _TAIL = 200  # verdicts of a partition that are looked through for them at the start
@@ -64,13 +65,12 @@ def watch(
     names: Sequence[str],
     *,
     follow: bool,
-    wait_s: float = 0.2,
     since_ms: int | None = None,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[PublishedAnswer | None]:
     """
-    Yield the committed answers, in order within a partition. Yields None after `wait_s` without a
-    message.
+    Yield the committed answers, in order within a partition. Yields None now and then while none
+    arrives.
 
     A message that is no answer, which any program may write, is passed over. The first one of each
     topic is logged at once, and at the end how many there were.
@@ -78,7 +78,6 @@ def watch(
     Args:
         names: the topics to read: verdicts, dead letters, or both.
         follow: go on after the present end; otherwise stop there.
-        wait_s: how long to wait for an answer before None is yielded.
         since_ms: yield only answers published at this time or later; None starts at the beginning.
         on_start: is called with the number of offsets up to the present end; some have no answer.
 
@@ -96,7 +95,7 @@ def watch(
         with closing(TopicReader(settings, starts)) as reader:
             on_start(reader.offsets)
             while follow or not reader.at_end():
-                messages = reader.read(wait_s)
+                messages = reader.read(_WAIT_S)
                 for message in messages:
                     try:
                         answer = _answer_in(message, settings)
