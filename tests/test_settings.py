@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from worker.devkit.demo import _environment
 from worker.errors import StopError
 from worker.log.record import RECORD_BYTES_MAX
 from worker.settings import (
+    DECIDING,
     OVERHEAD_BYTES_MAX,
     SETTINGS,
     Settings,
@@ -27,6 +29,7 @@ from worker.settings import (
     load_settings,
     unit_of,
 )
+from worker.settings.declaration import FORMER
 from worker.shell.admin.rebuild import RebuildPlan
 from worker.shell.kafka.configuration import publisher_config
 from worker.shell.messages import VALUE_BYTES_MAX
@@ -244,7 +247,6 @@ def test_every_wrong_value_has_its_line_and_no_secret_is_in_it(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("record_format = 4", "there is no setting 'record_format': it was removed"),
         ("batch_waits_ms = 1", "there is no setting 'batch_waits_ms': did you mean batch_wait_ms?"),
         ("qqq = 1", "`neardup settings` lists all"),
         ("group = ", "is not TOML"),
@@ -265,6 +267,24 @@ def test_a_wrong_file_is_named(text: str | None, says: str, tmp_path: Path) -> N
         load_settings(config=config)
     assert says in str(caught.value)
     assert str(config) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FORMER)
+def test_a_former_setting_is_refused_with_what_to_do(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not with a similar name: dead_letter_bytes_max did not mean document_bytes_max."""
+    assert name not in (*SETTINGS, *DECIDING)
+    says = re.escape(f"there is no setting '{name}': {FORMER[name]}")
+    config = tmp_path / "neardup.toml"
+    config.write_text(f"{name} = 4")
+    with pytest.raises(StopError, match=says):
+        load_settings(config=config)
+    if name == "kafka_options":  # as a variable, it names a property: options
+        return
+    monkeypatch.setenv(env_name(name), "4")
+    with pytest.raises(StopError, match=says):
+        load_settings()
 
 
 def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
