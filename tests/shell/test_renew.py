@@ -17,7 +17,7 @@ from worker.log.record import FORMAT_VERSION, Rows, Section, Source, encode
 from worker.log.replica import Replica
 from worker.log.snapshot import LogIdentity
 from worker.settings import Settings
-from worker.shell.admin import renew
+from worker.shell.admin import renew, verify
 from worker.shell.admin.renew import _tell_fewer_replicas, base_made_of, former_stops, lineage
 from worker.shell.checkpoint import Checkpoint, first_replica, newest
 from worker.shell.kafka.admin import Topic
@@ -97,7 +97,7 @@ def test_a_foreign_record_before_the_definition_is_passed_over(
 
     def check(*records: bytes) -> None:
         entries = [LogEntry(offset, 0, value) for offset, value in enumerate(records)]
-        monkeypatch.setattr(renew, "log_entries", lambda *_: (entry for entry in entries))
+        monkeypatch.setattr(verify, "log_entries", lambda *_: (entry for entry in entries))
         renew._refuse_without_base(settings)
 
     check(foreign, settings.rules.declaration("w", FORMAT_VERSION))

@@ -26,10 +26,9 @@ from worker.errors import DefinitionError, NeardupError, StopError
 from worker.log.record import LogRecord, RowKind, Source
 from worker.log.rules import Acceptance, Definition
 from worker.settings import Settings, toml_lines
-from worker.shell.admin.verify import read_log
+from worker.shell.admin.verify import is_declared, read_log
 from worker.shell.checkpoint import first_definition
 from worker.shell.kafka.admin import Admin
-from worker.shell.kafka.log import log_entries
 from worker.shell.kafka.reader import GroupOffsets, first_messages
 from worker.shell.kafka.topics import create_topics
 from worker.shell.pipeline import service
@@ -133,13 +132,8 @@ def _has_definition(settings: Settings, definition: Definition) -> bool:
 
     False if it has none yet, or if retention has deleted it.
     """
-    acceptance = Acceptance(definition)
     try:
-        with closing(log_entries(settings, 0)) as entries:
-            for entry in entries:
-                acceptance.accept(entry.value, entry.offset)
-                if acceptance.record_format:
-                    return True
+        return is_declared(settings, definition)
     except DefinitionError as error:
         there, here = error.differences.get("base_snapshot", (None, None))
         if there and not here:

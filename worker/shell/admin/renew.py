@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,7 @@ from worker.log.rules import LogDefinition
 from worker.log.snapshot import LogIdentity
 from worker.settings import TOPICS, Settings, toml_lines
 from worker.shell.admin.stopped_group import stopped_group
+from worker.shell.admin.verify import is_declared
 from worker.shell.checkpoint import (
     SUFFIX,
     Checkpoint,
@@ -64,7 +65,6 @@ from worker.shell.checkpoint import (
     snapshot_at,
 )
 from worker.shell.kafka.admin import Admin, Topic
-from worker.shell.kafka.log import log_entries
 from worker.shell.kafka.topics import create_topics, require_topics
 from worker.shell.pipeline.offsets import CommitMetadata, Committed, foreign, is_ours, trusted
 from worker.shell.pipeline.service import committed, connected_log, record_digest_at
@@ -448,13 +448,11 @@ def _refuse_without_base(settings: Settings) -> None:
     Raises:
         StopError: which of it is wrong.
     """
-    acceptance = first_replica(settings.rules, settings.base_snapshot).acceptance
-    with closing(log_entries(settings, 0)) as entries:
-        for entry in entries:
-            acceptance.accept(entry.value, entry.offset)  # refuses another definition
-            if acceptance.declared is not None:
-                return
-    raise StopError(f"the log {settings.topic_fingerprints} is empty, or its beginning was deleted")
+    replica = first_replica(settings.rules, settings.base_snapshot)  # reads the base
+    if not is_declared(settings, replica.definition):
+        raise StopError(
+            f"the log {settings.topic_fingerprints} is empty, or its beginning was deleted"
+        )
 
 
 def _refuse_offsets(settings: Settings, topics: Mapping[str, Topic], present: Topic) -> None:

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from worker.errors import StopError
+from worker.log.rules import Acceptance, Definition
 from worker.settings import Settings
 from worker.shell.admin.audit import Defect, Left, Report, check
 from worker.shell.admin.new_documents import NewDocuments
@@ -23,6 +24,7 @@ from worker.shell.admin.published import AnswerMessage
 from worker.shell.admin.remains import MENDED, OLDEST_MAX
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
+from worker.shell.kafka.log import log_entries
 from worker.shell.kafka.reader import TopicMessage, TopicReader
 from worker.shell.pipeline import service
 from worker.shell.pipeline.offsets import foreign
@@ -232,6 +234,24 @@ def oldest_left(settings: Settings, topic: Topic, ends: Ends) -> list[list[Topic
         for place, (first, end) in ends.items()
         if first > 0
     ]
+
+
+def is_declared(settings: Settings, definition: Definition) -> bool:
+    """
+    Return whether the log has this definition; not if it has none yet, or has lost its beginning.
+
+    Raises:
+        DefinitionError: it has another one.
+
+    Cost: the log up to its first declaration.
+    """
+    acceptance = Acceptance(definition)
+    with closing(log_entries(settings, 0)) as entries:
+        for entry in entries:
+            acceptance.accept(entry.value, entry.offset)
+            if acceptance.declared is not None:
+                return True
+    return False
 
 
 def read_committed(
