@@ -104,7 +104,12 @@ class ConnectionSettings(BaseModel):
     static_membership: bool = setting(
         True,
         "yes/no",
-        "Whether a worker that returns within the session time-out keeps its partitions.",
+        (
+            "Whether a worker that returns within the session time-out keeps its partitions. "
+            "Without it, partitions move at each restart, those of a worker that leaves for good "
+            "move at once, and another program in the group is recognised only by other topics "
+            "that it reads."
+        ),
     )
     partitions: int = setting(
         6,
