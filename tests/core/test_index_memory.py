@@ -15,6 +15,7 @@ from worker.core.sketch import SKETCH
 from worker.core.tables.columns import HUGE_FROM, MappedColumn
 from worker.core.tables.memory import DirectedMemory, ExactMemory, NamedNumbers
 from worker.core.tables.parallel import ParallelTables
+from worker.core.tables.store import Buckets
 from worker.log.columns import ChunkedColumn
 
 
@@ -35,6 +36,33 @@ def test_growth_from_nothing_loses_nothing() -> None:
     )
     assert (found.rows == np.arange(len(fingerprints))).all()
     assert (found.distances == 1).all()
+    index.check()
+
+
+def test_room_for_growth_is_there_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    When a store of more than a huge page grows, its columns neither move nor have a huge page that
+    was never written: up to four of them in one call would be its longest pause.
+    """
+    grow = Buckets.grow
+    grown = []
+
+    def checked(store: Buckets) -> None:
+        columns = (store.filters, store.refs)
+        before = [(column.address, column.back(len(column))) for column in columns]
+        size = len(store.refs)
+        grow(store)
+        after = [(column.address, False) for column in columns]
+        grown.append((size, before == after))
+
+    monkeypatch.setattr(Buckets, "grow", checked)
+    index = PermutedIndex(3)
+    fingerprints = np.random.default_rng(1).integers(0, 2**64, 400_000, dtype=np.uint64)
+    for start in range(0, len(fingerprints), 250):
+        index.judge(fingerprints[start : start + 250], start)
+    large = [is_prepared for size, is_prepared in grown if 4 * size >= HUGE_FROM]
+    assert len(large) > 1
+    assert all(large)
     index.check()
 
 
@@ -84,6 +112,22 @@ def test_what_is_cut_does_not_come_back(dtype: type[np.generic], unit: int) -> N
         expected[: min(length, len(filled))] = filled[:length]
         assert (column.array == expected).all()
         assert column.address == column.array.ctypes.data
+
+
+def test_a_column_has_its_huge_pages_made_one_at_a_time() -> None:
+    """What is held stays, and only what was asked for is shown."""
+    page = HUGE_FROM // 4
+    column = MappedColumn(np.uint32, page)
+    column.array[:] = 7
+    column.reserve(3 * page)
+    assert len(column) == page
+    assert [column.back(page, 2 * page) for _ in range(2)] == [True, False]
+    assert [column.back() for _ in range(2)] == [True, False]
+    address = column.address
+    column.resize(3 * page)
+    assert column.address == address
+    assert (column.array[:page] == 7).all()
+    assert not column.array[page:].any()
 
 
 def test_a_column_that_somebody_looks_at_is_copied() -> None:

@@ -50,6 +50,7 @@ from worker.core.tables.within import ONE_BIT, ask, find_equal, search, search_a
 SLOTS_MIN = 4_096
 # A bucket is split at this many entries, or at 8 times the average: 4 KB of filters, 0.1 µs.
 HOT_MIN = 1_024
+BACKED_AHEAD = 1 << 16  # slots
 MATCHES_MIN = 256  # room for all matches of one query at the first try
 
 
@@ -308,6 +309,11 @@ class ExactTables(Tables):
             column.resize(slots)
         self.memory.point_to({name: column.array for name, column in self.columns.items()})
         self.memory.held_max = slots
+
+    def _back(self) -> bool:
+        size = len(self)
+        columns = (self.columns["fingerprints"], self.columns["rows"])
+        return any(one.back(size, size + BACKED_AHEAD) for one in columns) or super()._back()
 
     def _on_growth(self, documents: int) -> None:
         self.memory.hot = max(HOT_MIN, 8 * documents >> self.memory.bits)

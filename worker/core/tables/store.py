@@ -49,6 +49,7 @@ class Slack(NamedTuple):
 # pause: full buckets look far for a free place.
 SLACK = Slack(spare=4, free_max=6, grow_share=0.09, grow_free=3)
 WIDE_SLACK = Slack(spare=10, free_max=5, grow_share=0.05, grow_free=2.5)
+RESERVED_AHEAD = 64  # one of so many entries before growing, room for it is mapped
 GATHER_STEPS = 8  # at least, of a sweep that gathers, with each change
 SWEPT_TOGETHER = 256  # entries that a sweep moves in a row
 TOGETHER_MAX = 32  # buckets
@@ -119,12 +120,19 @@ class Buckets:
         if own.direction == 0 and own.limit:
             self._cut()
         if own.direction == 0:
-            if own.entries >= self._grow_at():
+            grow_at = self._grow_at()
+            if own.entries >= grow_at:
                 self.grow()
+            elif own.entries >= grow_at - grow_at // RESERVED_AHEAD:
+                self._reserve(self._size_for(grow_at + self._per_insertion))
             elif len(self.refs) > 2 * self._size_for(self.entries):
                 own.limit = self._size_for(self.entries)
                 self._begin(1, 0, max(GATHER_STEPS, self._per_insertion))
         own.grow_at = len(self.refs) - self._per_insertion if own.direction else self._grow_at()
+
+    def back(self) -> bool:
+        """Make one huge page ahead of those that the columns will grow by; False: there is none."""
+        return self.filters.back(len(self.filters)) or self.refs.back(len(self.refs))
 
     def finish_sweep(self) -> None:
         """Take the sweep to its end, if one is under way."""
@@ -186,12 +194,18 @@ class Buckets:
         self._resize(max(end + self._per_insertion, int(self._own.limit)))
         self._own.limit = 0
 
+    def _reserve(self, size: int) -> None:
+        self.filters.reserve(self._filter_elements(size))
+        self._own.filters = self.filters.address
+        self.refs.reserve(size)
+        self._own.refs = self.refs.address
+
     def _resize(self, size: int) -> None:
         self.filters.resize(self._filter_elements(size))
-        self.refs.resize(size)
-        self.heads.array[-1] = np.uint64(size << SHIFT)
         self._own.filters = self.filters.address
+        self.refs.resize(size)
         self._own.refs = self.refs.address
+        self.heads.array[-1] = np.uint64(size << SHIFT)
 
     def _filter_elements(self, size: int) -> int:
         """
@@ -275,6 +289,7 @@ class Tables(ABC):
         for store in self.stores:
             store.maintain()
         self._on_growth(self.stores[0].entries // self.memory.tables)
+        self._back()
 
     def insert(self, held: list[NDArray[np.uint64]], rows: NDArray[np.uint32]) -> None:
         """
@@ -326,6 +341,10 @@ class Tables(ABC):
     @abstractmethod
     def _buckets(self, table: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The buckets of fingerprints within a table."""
+
+    def _back(self) -> bool:
+        """Make one huge page ahead of those that will be needed first; False: there is none."""
+        return any(store.back() for store in self.stores)
 
     def _on_growth(self, documents: int) -> None:  # noqa: B027  # most have nothing to do
         """Adapt to the number held."""
