@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tests.conftest import EXAMPLES
 from worker.log.columns import PLACE, ChunkedColumn, Field, Memory, TextPairs, bytes_column
+from worker.log.duplicates import DuplicateTexts
 from worker.log.texts import Texts
 
 KINDS: dict[str, Any] = {
@@ -136,6 +138,46 @@ def test_a_field_is_the_column_that_it_would_be(
                 field.take(np.array([refused]))
     times: Field[np.int64] = Field(column, "time")
     assert [times[row] for row in rows.tolist()] == plain["time"][rows].tolist()
+
+
+class Disk(Memory):
+    """Memory that says of each look at it that a page was read meanwhile, while it `is_cold`."""
+
+    def __init__(self) -> None:
+        self.is_cold = True
+        self._read = 0
+
+    def pages_read(self) -> int:
+        self._read += self.is_cold
+        return self._read
+
+
+def test_many_rows_are_prefetched_if_they_are_on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A segment of a hash table that is split reads the keys of two thousand rows, whoever has the
+    table. Few rows, or rows that are in memory, are not asked for; nor are most of a column.
+    """
+    prefetched: list[int] = []
+    will_need = ChunkedColumn.will_need
+
+    def noted(column: ChunkedColumn[Any], rows: NDArray[np.int64]) -> None:
+        prefetched.append(len(rows))
+        will_need(column, rows)
+
+    monkeypatch.setattr(ChunkedColumn, "will_need", noted)
+    disk = Disk()
+    column: ChunkedColumn[Any] = ChunkedColumn(np.dtype([("number", np.int64)]), 8, disk)
+    numbers = np.arange(100_000)
+    column.append(numbers.astype(column.dtype))
+    rows = np.random.default_rng(1).permutation(numbers)
+    for count, is_cold in ((2_000, True), (2_000, False), (100, True), (100_000, True)):
+        disk.is_cold = is_cold
+        assert Field(column, "number").take(rows[:count]).tolist() == rows[:count].tolist()
+    assert prefetched == [2_000]
+    texts = DuplicateTexts(disk)
+    for part in np.split(numbers.astype(np.uint64), 100):
+        texts.remember(part, np.zeros(len(part), np.int64))
+    assert len(prefetched) > 10
 
 
 def test_slices_that_are_not_there_are_refused() -> None:

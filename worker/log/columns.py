@@ -46,6 +46,10 @@ BYTES_BITS = 20  # of a chunk of texts
 # Up to so many rows a loop is faster than what calls a kernel, or numpy for each chunk.
 _LOOPED_MAX = 15
 _PUT_LOOPED_MAX = 511
+# So many rows are worth a look at whether they are on a disk. More are most of a column, which
+# would have to fit into memory at once.
+_SAMPLED = range(256, 1 << 16)
+_SAMPLE = 32
 _ADDRESSES = 16  # of chunks there is room for at first
 _FLAGS = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
 
@@ -87,8 +91,8 @@ class ChunkedColumn(Generic[Scalar]):
     """
 
     __slots__ = (
-        "_addressed", "_addresses", "_base", "_chunks", "_length", "_memory", "_shared", "bits",
-        "dtype", "size",
+        "_addressed", "_addresses", "_base", "_chunks", "_length", "_shared", "bits", "dtype",
+        "memory", "size",
     )  # fmt: skip
 
     def __init__(
@@ -100,7 +104,7 @@ class ChunkedColumn(Generic[Scalar]):
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.bits = ROWS_BITS if bits is None else bits
         self.size = 1 << self.bits  # entries of a chunk
-        self._memory = memory
+        self.memory = memory
         # Of the first `_addressed` chunks, in an array that is longer. Asking numpy for an address
         # is slow, so each is asked for once; and a search asks for all of them.
         self._addresses = np.empty(_ADDRESSES, np.int64)
@@ -145,7 +149,7 @@ class ChunkedColumn(Generic[Scalar]):
         return int(self._chunks[(row >> self.bits) - self._base][row & (self.size - 1)])
 
     def _new(self) -> NDArray[Any]:
-        return np.frombuffer(self._memory(self.size * self.dtype.itemsize), self.dtype)
+        return np.frombuffer(self.memory(self.size * self.dtype.itemsize), self.dtype)
 
     def append(self, values: NDArray[Scalar]) -> None:
         """Add values behind the last one. Cost: O(values), and a new chunk now and then."""
@@ -177,7 +181,7 @@ class ChunkedColumn(Generic[Scalar]):
 
         Raises IndexError: a row is forgotten, or not there yet.
 
-        Cost: O(rows), and a cache miss each.
+        Cost: O(rows), and a cache miss each. Of many rows that are on a disk most are prefetched.
         """
         self.check_rows(rows)
         values = np.empty(len(rows), self.dtype)
@@ -336,7 +340,7 @@ class ChunkedColumn(Generic[Scalar]):
 
         Raises ValueError: `first` is not the first row of a chunk. Cost: O(chunks).
         """
-        column: ChunkedColumn[Scalar] = ChunkedColumn(self.dtype, self.bits, self._memory)
+        column: ChunkedColumn[Scalar] = ChunkedColumn(self.dtype, self.bits, self.memory)
         size = column.size
         if first & (size - 1):
             raise ValueError(
@@ -354,7 +358,25 @@ class ChunkedColumn(Generic[Scalar]):
 def _take_into(
     values: NDArray[Any], column: ChunkedColumn[Any] | Field[Any], rows: NDArray[np.int64]
 ) -> None:
-    """Copy the values at these rows, which must be there: the kernel checks nothing."""
+    """
+    Copy the values at these rows, which must be there: the kernel checks nothing.
+
+    Of many rows a few are read first, from all over. If one of them is on a disk, the others are
+    prefetched, which pays from one page in a hundred on. A hash table's segment that is split needs
+    some 2,000 rows: one page after the other, they took most of the time of a cold disk.
+    """
+    if len(rows) in _SAMPLED:
+        sample = np.ascontiguousarray(rows[:: len(rows) // _SAMPLE])
+        before = column.memory.pages_read()
+        _copy_into(np.empty(len(sample), column.dtype), column, sample)
+        if column.memory.pages_read() > before:
+            column.will_need(rows)
+    _copy_into(values, column, rows)
+
+
+def _copy_into(
+    values: NDArray[Any], column: ChunkedColumn[Any] | Field[Any], rows: NDArray[np.int64]
+) -> None:
     # Here, since settings must load without numba.
     from worker.core.kernels.texts import take_rows  # noqa: PLC0415
 
@@ -400,6 +422,11 @@ class Field(Generic[Scalar]):
     def first(self) -> int:
         """The first row that is kept."""
         return self.rows.first
+
+    @property
+    def memory(self) -> Memory:
+        """Where the chunks lie."""
+        return self.rows.memory
 
     @property
     def step(self) -> int:

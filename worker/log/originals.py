@@ -530,16 +530,9 @@ class OriginalStore:
 
     def _table(self, hashes: ChunkedColumn[np.uint64], rows: NDArray[np.int64]) -> HashTable:
         """Return the table of these rows by one of the columns of hashes."""
-        # The table must not refer to this store, which has it: in a cycle neither would be freed
-        # before Python looks for cycles, with all gigabytes of the store.
-        index = self.index
-
-        def hashes_of(asked: NDArray[np.int64]) -> NDArray[np.uint64]:
-            if index.asks:  # a segment that is split reads 2,400 hashes from all over
-                hashes.will_need(asked)
-            return hashes.take(asked)
-
-        table = HashTable(hashes_of, len(rows))
+        # No method of this store, which has the table: in a cycle neither would be freed before
+        # Python looks for cycles, with all gigabytes of the store.
+        table = HashTable(hashes.take, len(rows))
         first = self.first
         table.insert(hashes.slice(first, len(self))[rows - first], rows.astype(np.uint32))
         return table
