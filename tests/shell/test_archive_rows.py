@@ -70,7 +70,7 @@ def test_what_a_task_holds_is_what_its_memory_is_planned_for(
     in_memory = [
         column
         for column in held.columns().values()
-        if column._memory is columns.anonymous  # the others are in files
+        if column.memory is columns.anonymous  # the others are in files
     ]
     row_bytes = sum(column.dtype.itemsize for column in in_memory)
     held_bytes = sum(table.nbytes for table in tables) + len(held) * row_bytes

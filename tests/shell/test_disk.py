@@ -128,7 +128,7 @@ def test_what_finding_does_not_need_takes_no_memory_and_reads_the_same(
     held = replica.judge.held
     assert replica.documents == ROWS  # also where the table of digests finds another's row
     columns = held.columns() | {"texts": held.texts.data}
-    in_memory = [name for name, column in columns.items() if column._memory is anonymous]
+    in_memory = [name for name, column in columns.items() if column.memory is anonymous]
     assert in_memory == ["live", "copies"]
     # Its files have no names: nothing stays behind, however it ends.
     assert not list(tmp_path.iterdir())
@@ -232,6 +232,7 @@ def test_a_record_that_finds_the_disk_cold_asks_for_its_answers_and_so_does_the_
             return next(pages)
 
     replica = Replica(BENCH, memory=Told())
+    monkeypatch.setattr("worker.log.columns._SAMPLED", range(0))  # only the judge looks
     monkeypatch.setattr(OriginalStore, "will_need", lambda *_: asked.append("before"))
     monkeypatch.setattr(TextPairs, "will_need", lambda *_: asked.append("answers"))
     write_log(tmp_path / "log", 4_000)
