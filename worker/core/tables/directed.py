@@ -90,7 +90,7 @@ from worker.core.tables.turns import (
 # Cache lines that are prefetched. Of 48 KB that a first level holds 110 are a
 # seventh: prefetched a whole query ahead, 800 at 1 M originals, a query takes a sixth longer.
 LEAD_LINES = 110
-LONG_LEAD_LINES = 400  # of long buckets; into the second level
+LONG_LEAD_LINES = 260  # of long buckets; into the second level
 LEAD_MIN = 8
 CHUNK = signed(8)  # probes that are prefetched, then as many that are compared
 FOUND_MAX = 4_096  # entries that wait after a bucket, or they are ranked at once
