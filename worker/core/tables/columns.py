@@ -65,12 +65,13 @@ class MappedColumn(Generic[T]):
 
     def back(self, first: int = 0, stop: int | None = None) -> bool:
         """
-        Make one huge page ahead, the first of elements `first` to `stop` - 1, or of all that there
-        is room for, that is not there. False: they are all there.
+        Make one huge page ahead: the first that is not there of those that begin within elements
+        `first` to `stop` - 1, or behind `first`. False: they are all there.
         """
         size = len(self._map)
         end = size if stop is None else min(size, stop * self._dtype.itemsize)
-        place = max(self._backed, first * self._dtype.itemsize // HUGE_PAGE * HUGE_PAGE)
+        # The page that it begins in is there: what lies before it is written.
+        place = max(self._backed, -(-first * self._dtype.itemsize // HUGE_PAGE) * HUGE_PAGE)
         if size < HUGE_FROM or place >= end:
             return False
         self._map[place] = self._map[place]
