@@ -553,11 +553,12 @@ def test_the_state_of_a_run_over_files_can_be_gone_on_from(
     assert verdict.duplicate_of
     assert verdict.doc_id.startswith("2.0.0-")
     assert verdict.duplicate_of.original.url == "https://example.org/1"
-    for name in ("more.ndsnap", f"snapshot-{9:020}.ndsnap"):
+    (tmp_path / "link.ndsnap").symlink_to(max((tmp_path / "state").glob("*.ndsnap")))
+    for name in ("state/more.ndsnap", f"state/snapshot-{9:020}.ndsnap", "link.ndsnap"):
         with monkeypatch.context() as patched:
             patched.setattr(deduplicator, "capture", None)
             with pytest.raises(StopError, match=r"state is the state of .* name a file in another"):
-                found.save(tmp_path / "state" / name)
+                found.save(tmp_path / name)
     found.save(tmp_path / "more.ndsnap")
     folder = tmp_path / "other"
     folder.mkdir()

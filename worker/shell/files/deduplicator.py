@@ -721,7 +721,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         Cost: that of a worker's snapshot, and two doc_ids per duplicate.
         """
         path = Path(path).absolute()  # a program names a file "-"
-        check_no_state(path.parent)
+        check_no_state(path)
         self._at_rest()
         duplicates = list(self._original_of.items())
         snapshot = capture(self._engine.replica, LOG, {_DUPLICATES: duplicates})

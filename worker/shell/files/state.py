@@ -60,7 +60,14 @@ from worker.shell.files.digests import FileDigest, output_digest, place_name, pr
 from worker.shell.files.identity import FileMark, RunIdentity, differences, listed
 from worker.shell.files.options import FileOptions
 from worker.shell.files.outputs import written
-from worker.shell.files.places import is_pipe, path_of, shown_name, size_of
+from worker.shell.files.places import (
+    check_name,
+    is_pipe,
+    path_of,
+    real_path,
+    shown_name,
+    size_of,
+)
 
 _RUNS = "runs"  # the field of a snapshot's header
 # Older runs are forgotten beyond them; the last one never is.
@@ -421,11 +428,14 @@ def runs_of(snapshot: Path | None) -> list[FinishedRun]:
         ) from error
 
 
-def check_no_state(folder: Path) -> None:
+def check_no_state(file: Path) -> None:
     """
-    Raise StopError if a folder is a state of runs. A later run would not read a snapshot of another
-    name there, or by one that names no runs, forget them all.
+    Raise StopError if a file lies, or is written through a link, in a state of runs, or none can
+    have its name. A later run would not read a snapshot of another name there, or by one that names
+    no runs, forget them all.
     """
+    check_name(file)
+    folder = real_path(file).parent
     if runs_of(newest(folder)):
         raise StopError(
             f"{folder} is the state of `neardup dedup` or `neardup archive`, which would pass over "
