@@ -538,6 +538,34 @@ def test_a_saved_one_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
     assert later == whole.clusters()
 
 
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_a_doc_id_with_another_text_leaves_its_cluster(tmp_path: Path, one_by_one: bool) -> None:
+    """
+    Its former copies are none of the new text. One with a small change stays, since it is the same
+    page. The cluster of a deleted one gets no more copies.
+    """
+    named = [("a", ARTICLE), ("b", ARTICLE.upper()), ("a", f"{ARTICLE} Printed today.")]
+    found = Deduplicator(threads=1)
+
+    def add(*documents: dict[str, str] | neardup.Deletion) -> None:
+        if one_by_one:
+            for document in documents:
+                found.add(document)
+        else:
+            list(found.add_many(documents))
+
+    add(*({"doc_id": doc_id, "text": text} for doc_id, text in named))
+    assert found.clusters() == [["a", "b"]]
+    add(*({"doc_id": doc_id, "text": OTHER} for doc_id in "ac"))
+    assert found.clusters() == [["a", "c"]]
+    found.save(tmp_path / "found.ndsnap")
+    assert Deduplicator.load(tmp_path / "found.ndsnap").clusters() == [["a", "c"]]
+    add({"doc_id": "s", "text": "Short."}, {"doc_id": "t", "text": "short"})
+    add(neardup.Deletion("a"), {"doc_id": "s", "text": "Other."})
+    add({"doc_id": "a", "text": ARTICLE}, {"doc_id": "d", "text": ARTICLE})
+    assert found.clusters() == [["a", "c"], ["a", "d"]]
+
+
 def test_the_state_of_a_run_over_files_can_be_gone_on_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

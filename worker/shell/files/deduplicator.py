@@ -24,8 +24,6 @@ from worker.core.document import TEXT_CHARACTERS_MAX, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
-from worker.log.judge import JudgedRows
-from worker.log.originals import OriginalStore
 from worker.log.record import RowKind
 from worker.log.replica import Replica
 from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Retention
@@ -36,6 +34,7 @@ from worker.shell.files.archives.column_names import ColumnNames
 from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.rows import readable_score
 from worker.shell.files.choice import FIRST, ChoiceNotes, Preference
+from worker.shell.files.clusters import Clusters
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
 from worker.shell.files.frames import (
@@ -56,7 +55,6 @@ from worker.shell.files.places import check_name
 from worker.shell.files.repeats import FrameRepeats
 from worker.shell.files.row_fields import RowFields
 from worker.shell.files.state import check_no_state
-from worker.shell.messages import strings
 from worker.shell.pipeline.prepare import Preparer
 from worker.shell.runtime import kernels
 
@@ -73,9 +71,9 @@ _Returned = TypeVar("_Returned")
 _DUPLICATES = "duplicates"
 
 
-def _duplicates_of(header: Mapping[str, Any]) -> dict[str, str]:
+def _duplicates_of(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     """
-    Return the original of each duplicate that a snapshot names; a worker's names none.
+    Return the duplicates that a snapshot names, with their originals; a worker's names none.
 
     Raises RestoreError: they are no pairs of texts.
     """
@@ -84,7 +82,7 @@ def _duplicates_of(header: Mapping[str, Any]) -> dict[str, str]:
         type(pair) is list and [type(name) for name in pair] == [str, str] for pair in pairs
     ):
         raise RestoreError(f"the snapshot's header cannot have these {_DUPLICATES}")
-    return dict(pairs)
+    return [(duplicate, original) for duplicate, original in pairs]
 
 
 def _remedy_of(error: DefinitionError) -> str:
@@ -201,25 +199,13 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self._user = threading.RLock()
         self._user_process = os.getpid()  # the one in which it was taken last
         self._warned: set[str] = set()
-        self._use(Replica(self.definition), {})
+        self._use(Replica(self.definition))
 
-    def _use(self, replica: Replica, original_of: dict[str, str]) -> None:
+    def _use(self, replica: Replica, duplicates: Iterable[tuple[str, str]] = ()) -> None:
+        self._clusters = Clusters(self.definition.search, duplicates)
         self._engine = FileEngine(
-            replica, self._preparer, self._settings, notes=[self._note_clusters]
+            replica, self._preparer, self._settings, notes=[self._clusters.take]
         )
-        self._original_of = original_of
-
-    def _note_clusters(self, rows: JudgedRows, held: OriginalStore) -> None:
-        """Note of judged documents what they mean for the clusters."""
-        part = rows.record.between(rows.first, rows.stop)
-        duplicates = np.flatnonzero(rows.judged.originals >= 0)
-        originals, _urls = held.texts.take(rows.judged.originals[duplicates])
-        original_at = dict(zip(duplicates.tolist(), strings(originals), strict=True))
-        doc_ids = strings(part.doc_ids)
-        for place in np.flatnonzero(part.kinds != RowKind.DEAD).tolist():
-            self._original_of.pop(doc_ids[place], None)
-            if place in original_at:
-                self._original_of[doc_ids[place]] = original_at[place]
 
     def __len__(self) -> int:
         """Return the number of originals."""
@@ -231,7 +217,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             self._engine.check_whole()
         except RuntimeError as error:
             return f"<Deduplicator: {error}>"
-        known = f"{len(self):,} originals, {len(self._original_of):,} duplicates"
+        known = f"{len(self):,} originals, {len(self._clusters.pairs()):,} duplicates"
         return f"<Deduplicator: {known}, {self.definition.search}>"
 
     def __reduce_ex__(self, _: object, /) -> NoReturn:
@@ -668,12 +654,11 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
 
         Clusters are in the order of their first duplicates.
 
-        Every duplicate is near its original; two duplicates may be less near. Cost: O(duplicates).
+        Every duplicate is near its original; two duplicates may be less near. If the doc_id of an
+        original comes again with another text, its former duplicates are in no cluster any more.
+        Cost: O(duplicates).
         """
-        found: dict[str, list[str]] = {}
-        for doc_id, original in self._original_of.items():
-            found.setdefault(original, [original]).append(doc_id)
-        return list(found.values())
+        return self._clusters.lists()
 
     @_alone
     def nearest(self, document: InputDocument, count: int = 10) -> list[Neighbour]:
@@ -723,8 +708,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         path = Path(path).absolute()  # a program names a file "-"
         check_no_state(path)
         self._at_rest()
-        duplicates = list(self._original_of.items())
-        snapshot = capture(self._engine.replica, LOG, {_DUPLICATES: duplicates})
+        snapshot = capture(self._engine.replica, LOG, {_DUPLICATES: self._clusters.pairs()})
         with written(path) as stream:
             for part in snapshot.parts():
                 stream.write(part)
