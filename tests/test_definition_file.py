@@ -184,6 +184,8 @@ def test_the_library_takes_the_same_file(tmp_path: Path) -> None:
     assert [line.partition(" in the")[0] for line in str(caught.value).splitlines()] == [
         "similarity_min = 2", "max_distance = 17"
     ]  # fmt: skip
+    with pytest.raises(StopError, match="'' cannot be the name of a file"):
+        Deduplicator.of_definition("")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import neardup
+import numpy as np
 import pandas
 import polars
 import pyarrow
@@ -97,6 +98,17 @@ def test_the_definition_is_that_of_the_settings() -> None:
     }  # fmt: skip
     differs = {name: own.definition.rules[name] for name in ("parameters", "stopwords_file")}
     assert own.definition.rules == Settings(**rules).rules.rules | differs
+
+
+def test_whole_numbers_may_be_numpys() -> None:
+    """They are Python's afterwards, in the definition, too. True is no number."""
+    numbers: Any = {"threads": np.int64(1), "text_characters_max": np.int32(5_000)}
+    plain = Deduplicator(threads=1, text_characters_max=5_000)
+    assert Deduplicator(**numbers).definition.hash == plain.definition.hash
+    for name in numbers:
+        wrong: Any = {name: True}
+        with pytest.raises(ValueError, match=f"{name} must be a whole number, 1 or more, got True"):
+            Deduplicator(**wrong)
 
 
 def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

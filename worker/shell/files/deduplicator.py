@@ -12,13 +12,14 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Literal, NoReturn, ParamSpec, Self, TypeVar, get_args, overload
 
 import numpy as np
 
+from worker.core.arguments import whole_number
 from worker.core.definition import Parameters
 from worker.core.document import TEXT_CHARACTERS_MAX, Verdict
 from worker.core.fingerprint import Fingerprinter
@@ -62,6 +63,14 @@ from worker.shell.runtime import kernels
 def _check_choice(name: str, given: object, choices: Any) -> None:
     if not isinstance(given, str) or given not in get_args(choices):
         raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {given!r}")
+
+
+def _count(name: str, given: object) -> int:
+    with suppress(TypeError):
+        number = whole_number(name, given)
+        if number > 0:
+            return number
+    raise ValueError(f"{name} must be a whole number, 1 or more, got {given!r}")
 
 
 _Given = ParamSpec("_Given")
@@ -172,10 +181,10 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
                 raise TypeError(f"wanted neardup.{kind.__name__}(…), got {shown(part)}")
         _check_choice("recrawls", recrawls, Recrawls)
         # The defaults as they are: a library does not read its settings from the environment.
-        given: dict[str, Any] = {} if threads is None else {"threads": threads}
-        for name, number in {"text_characters_max": text_characters_max, **given}.items():
-            if not isinstance(number, int) or number < 1:
-                raise ValueError(f"{name} must be a whole number, 1 or more, got {number!r}")
+        given: dict[str, Any] = {}
+        if threads is not None:
+            given["threads"] = _count("threads", threads)
+        text_characters_max = _count("text_characters_max", text_characters_max)
         self.definition = Definition.of(
             parameters,
             search,
@@ -726,6 +735,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             StopError: the file is no definition, or has a wrong value.
             ValueError: its values contradict each other.
         """
+        check_name(path)
         keys = load_definition(Path(path))
         return cls(
             keys.parameters,
