@@ -569,8 +569,9 @@ def test_a_link_to_a_folder_is_told(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_listed_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder whose name leaves it out need not be listed."""
+    """A folder whose name leaves it out need not be listed. `glob` would pass over the others."""
     (tmp_path / "a.jsonl").write_text("")
+    patterns = ["*/*", "**", "**/*.jsonl", "s*/*"]
     scandir = os.scandir
 
     def guarded(place: str | Path) -> object:
@@ -582,5 +583,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error(
     (tmp_path / "_tmp").mkdir()
     assert files_of([str(tmp_path)]) == [str(tmp_path / "a.jsonl")]
     (tmp_path / "secret").mkdir()
-    with pytest.raises(StopError, match=r"cannot list .*secret: Permission denied\. Make it"):
-        files_of([str(tmp_path)])
+    for name in (tmp_path, *(tmp_path / pattern for pattern in patterns)):
+        with pytest.raises(StopError, match=r"cannot list .*secret: Permission denied\. Make it"):
+            files_of([str(name)])
+    assert files_of([str(tmp_path / "*.jsonl")]) == [str(tmp_path / "a.jsonl")]

@@ -37,6 +37,8 @@ _LINKS_MAX = 40  # as many as Linux follows
 # What stands behind an output's name while it is written (`outputs.py`). A kill leaves such a file.
 UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part\Z")
 
+_FOR_ADMINISTRATOR = "lost+found"  # a folder at the top of a disk
+
 PathT = TypeVar("PathT", Path, str)
 
 
@@ -551,9 +553,44 @@ def files_here(pattern: str, path: Path, tell: Callable[[str], None] = tell_nobo
         given = magic[0] if magic else len(path.parts)
         if is_aside(path.parts[given:]):  # it asks for them
             given = len(path.parts)
+        for end in range(magic[0] if magic else len(path.parts), len(path.parts)):
+            _check_searched(path.parts[:end], path.parts[end], given)
     files = sorted(name for name in names if not name.is_dir())
     parts = [(file, file.parts[given:]) for file in files]
     return _without_aside(pattern, parts, tell, is_folder=path.is_dir())
+
+
+def _check_searched(folders: Sequence[str], name: str, given: int) -> None:
+    """
+    Check that `glob` can look for a part of a pattern in the folders before it. It would pass over
+    one that may not be searched, and its files would be left out without a word.
+
+    Args:
+        folders, name: the parts of the pattern before that part, and the part.
+        given: how many parts are spelled out, so that `is_aside` leaves none out for them.
+    Raises:
+        StopError: one may not be searched, and its name does not leave it out.
+    """
+    below = [*folders, name] if name == "**" else folders
+    for folder in map(Path, glob.glob(str(Path(*below)), recursive=True)):  # noqa: PTH207
+        is_left_out = is_aside(folder.parts[given:]) or folder.name == _FOR_ADMINISTRATOR
+        if is_left_out or not folder.is_dir():
+            continue
+        try:
+            if glob.has_magic(name):
+                os.scandir(folder).close()
+            else:
+                (folder / name).exists()
+        except FileNotFoundError:  # it is gone
+            pass
+        except OSError as error:
+            raise _unlisted(folder, error.strerror) from error
+
+
+def _unlisted(folder: str | Path, reason: str | None) -> StopError:
+    return StopError(
+        f"cannot list {shown_name(folder)}: {reason}. Make it readable, or name what is to be read"
+    )
 
 
 def _files_below(folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
@@ -566,12 +603,8 @@ def _files_below(folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         parts = Path(error.filename).relative_to(folder).parts
         is_gone = isinstance(error, FileNotFoundError)
-        # At the top of a disk there is a folder for the administrator alone.
-        if not (is_gone or is_aside(parts) or parts == ("lost+found",)):
-            raise StopError(
-                f"cannot list {shown_name(error.filename)}: {error.strerror}. Make it readable, or "
-                "name what is to be read"
-            ) from error
+        if not (is_gone or is_aside(parts) or parts == (_FOR_ADMINISTRATOR,)):
+            raise _unlisted(error.filename, error.strerror) from error
 
     links: list[Path] = []
     for place, inner, files in os.walk(folder, onerror=refuse):
