@@ -111,6 +111,18 @@ def test_whole_numbers_may_be_numpys() -> None:
             Deduplicator(**wrong)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("errors", ["raise", "skip", "return"])
+def test_a_warning_that_is_an_error_costs_no_document(errors: Any) -> None:
+    """It ends the call, before a document that would have no verdict."""
+    found = Deduplicator(threads=1)
+    documents = [{"id": "a", "text": ARTICLE}, {"id": "b", "text": OTHER}]
+    with pytest.raises(UserWarning, match="'id' is taken for the doc_id"):
+        list(found.add_many(documents, errors=errors))
+    assert len(found) == 0
+    assert len(list(found.add_many(documents, errors=errors))) == len(documents)
+
+
 def test_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A library has no settings but its arguments."""
     monkeypatch.setenv("NEARDUP_MAX_DISTANCE", "3")

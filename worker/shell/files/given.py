@@ -65,7 +65,7 @@ def message_of(given: Any, number: int, rows: RowFields) -> Message:
     own_number = number - rows.inputs.offset
     try:
         return _message_of(plain(given), number, rows)
-    except (TypeError, NeardupError, MemoryError):
+    except (TypeError, NeardupError, MemoryError, Warning):
         raise
     except RecursionError as error:
         raise DocumentError(
@@ -164,7 +164,8 @@ def messages_of(
             message = message_of(document, number, rows)
         except Exception as error:  # any error belongs to this document
             wrong[number] = error
-            if errors == "raise":
+            # A warning that the program has made an error ends the call, whatever the document is.
+            if errors == "raise" or isinstance(error, Warning):
                 return
             message = None, b"null"  # the log has a place for it
         yield message
