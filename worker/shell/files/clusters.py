@@ -22,7 +22,7 @@ from worker.log.record import RowKind
 from worker.shell.messages import strings
 
 
-class Clusters:
+class DuplicateClusters:
     """
     Knows of each duplicate which original it is a copy of.
 

@@ -35,7 +35,7 @@ from worker.shell.files.archives.column_names import ColumnNames
 from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.rows import readable_score
 from worker.shell.files.choice import FIRST, ChoiceNotes, Preference
-from worker.shell.files.clusters import Clusters
+from worker.shell.files.clusters import DuplicateClusters
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
 from worker.shell.files.frames import (
@@ -211,7 +211,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         self._use(Replica(self.definition))
 
     def _use(self, replica: Replica, duplicates: Iterable[tuple[str, str]] = ()) -> None:
-        self._clusters = Clusters(self.definition.search, duplicates)
+        self._clusters = DuplicateClusters(self.definition.search, duplicates)
         self._engine = FileEngine(
             replica, self._preparer, self._settings, notes=[self._clusters.take]
         )
