@@ -49,6 +49,16 @@ def test_a_rule_out_of_bounds_is_refused_by_name(wrong: dict[str, object]) -> No
         SearchRules(**wrong)  # type: ignore[arg-type]
 
 
+def test_a_rule_may_be_a_number_of_numpy_and_is_kept_as_an_int() -> None:
+    """Its JSON is hashed, so what is no whole number is refused."""
+    rules = SearchRules(max_distance=np.int64(12), blocks=np.uint8(3))  # type: ignore[arg-type]
+    assert rules == SearchRules(max_distance=12, blocks=3)
+    assert {type(rules.max_distance), type(rules.blocks)} == {int}
+    for wrong in (True, 12.0, "12"):
+        with pytest.raises(TypeError, match="max_distance must be a whole number"):
+            SearchRules("exact", wrong)  # type: ignore[arg-type]
+
+
 def test_different_rules_have_different_texts() -> None:
     """The text stands for the rules in the log's definition."""
     rules = [

@@ -48,6 +48,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.arguments import whole_number
 from worker.core.marks import (
     APART_SIMILARITY,
     FEATURES_MIN,
@@ -173,6 +174,7 @@ class SearchRules:
             similar, 0 to 1, rounded to thousandths, unless its own similarity is 0.80 or more. With
             0 it need not. The default is 0.12, and 0 without `similarity_min`.
     Raises:
+        TypeError: a number is none, or not a whole one.
         ValueError: a value is out of its bounds, or the blocks don't fit into 64 bits.
 
     >>> SearchRules().text
@@ -194,23 +196,31 @@ class SearchRules:
     def __post_init__(self) -> None:
         if self.mode not in ("directed", "exact"):
             raise ValueError(f"mode must be 'directed' or 'exact', got {self.mode!r}")
-        _between("max_distance", self.max_distance, 0, DISTANCE_MAX)
+        self._keep_number("max_distance", 0, DISTANCE_MAX)
         object.__setattr__(self, "similarity_min", self._checked_similarity_min() / SIMILARITY_MAX)
         object.__setattr__(self, "similarity_margin", self._checked_margin() / SIMILARITY_MAX)
         if self.mode == "exact":
             for name in ("blocks", "block_bits", "patterns", "look_min", "prefix_max"):
                 object.__setattr__(self, name, 0)
             return
-        _between("block_bits", self.block_bits, BLOCK_BITS_MIN, BLOCK_BITS_MAX)
-        _between("patterns", self.patterns, 1, PATTERNS_MAX)
-        _between("look_min", self.look_min, 0, LOOK_MAX)
-        _between("prefix_max", self.prefix_max, 1, PREFIX_MAX_MAX)
+        self._keep_number("blocks", 1, max(PAIRED))
+        self._keep_number("block_bits", BLOCK_BITS_MIN, BLOCK_BITS_MAX)
+        self._keep_number("patterns", 1, PATTERNS_MAX)
+        self._keep_number("look_min", 0, LOOK_MAX)
+        self._keep_number("prefix_max", 1, PREFIX_MAX_MAX)
         if not (self._fits_side_by_side or self._fits_in_pairs):
             raise ValueError(
                 f"blocks must fit into {BITS} bits side by side, "
                 "or be 3, 6, 10 or 15 pairs of runs of at most 22, 16, 13 or 11 bits, "
                 f"got blocks={self.blocks}, block_bits={self.block_bits}"
             )
+
+    def _keep_number(self, name: str, low: int, high: int) -> None:
+        """Check a rule that is a number, and keep it as an `int`, since its JSON is hashed."""
+        number = whole_number(name, getattr(self, name))
+        if not low <= number <= high:
+            raise ValueError(f"{name} must be {low} to {high}, got {number}")
+        object.__setattr__(self, name, number)
 
     def _checked_similarity_min(self) -> int:
         """Return it in thousandths, the default where it was left out."""
@@ -304,11 +314,6 @@ class SearchRules:
     def _fits_in_pairs(self) -> bool:
         runs = PAIRED.get(self.blocks, 0)
         return runs > 0 and self.block_bits % 2 == 0 and self.block_bits // 2 <= -(-BITS // runs)
-
-
-def _between(name: str, value: int, low: int, high: int) -> None:
-    if not (isinstance(value, int) and low <= value <= high):
-        raise ValueError(f"{name} must be a whole number, {low} to {high}, got {value}")
 
 
 def block_of(fingerprint: int, runs: Iterable[tuple[int, int]]) -> int:
