@@ -33,6 +33,20 @@ def test_a_plain_text_is_the_same_alone_and_among_pages(
     assert alone.titles.tolist() == among.titles[:count].tolist()
 
 
+@given(
+    st.lists(st.text("ab é—яж漢字हि😀", min_size=20, max_size=200), min_size=1, max_size=4),
+    st.sampled_from([LIMIT, 45, 1_000]),
+)
+@example(["Не время! " * 20, "漢字かな交じり文。" * 20, "один 😀 " * 20], 1_000)
+def test_a_plain_text_is_read_as_its_characters(texts: list[str], characters_max: int) -> None:
+    """Whatever their size is in UTF-8, and where blocks of bytes end, up to the limit."""
+    bodies = pack_bodies(texts, [AS_PLAIN] * len(texts))
+    read = extract_packed(*bodies, characters_max=characters_max)
+    assert [read.text(number) for number in range(len(texts))] == [
+        text[:characters_max] for text in texts
+    ]
+
+
 def test_bodies_may_come_one_by_one() -> None:
     """They are read once, whatever yields them."""
     pages: list[str | bytes] = [

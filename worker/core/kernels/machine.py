@@ -199,6 +199,13 @@ def trailing_zeros(builder: Any, value: Any) -> Any:
     return builder.cttz(value, zero_is_undefined)
 
 
+@instruction(SAME, ANY)
+def highest_bit(builder: Any, value: Any) -> Any:
+    """`highest_bit(value)`: the position of the highest set bit of a uint64 that is not 0."""
+    zero_is_undefined = ir.Constant(ir.IntType(1), 1)
+    return builder.xor(builder.ctlz(value, zero_is_undefined), WORD(63))
+
+
 @instruction(types.uint64, types.boolean)
 def mask_of(builder: Any, condition: Any) -> Any:
     """
@@ -275,6 +282,34 @@ def widen_bytes(builder: Any, source: Any, out: Any) -> Any:
     block = vector(builder, source, 8, BYTE_LANES)
     store(builder, builder.zext(block, ir.VectorType(NUMBER, BYTE_LANES)), out)
     return bits_of(builder, builder.icmp_unsigned(">", block, same(block, 0x7F)))
+
+
+@instruction(types.uint64, PLACE, PLACE)
+def widen_characters(builder: Any, source: Any, out: Any) -> Any:
+    """
+    `widen_characters(text, byte, out, out_byte)`: 32 numbers of 32 bits, each the code point that
+    would begin at one of 32 bytes of UTF-8, if that has at most three bytes.
+
+    Returns a uint64: bit i is 1 when byte i does begin one.
+    """
+    lanes = ir.VectorType(ir.IntType(16), BYTE_LANES)  # enough for three bytes
+    first, second, third = (
+        builder.zext(vector(builder, builder.gep(source, [WORD(k)]), 8, BYTE_LANES), lanes)
+        for k in range(3)
+    )
+    six = same(first, 6)
+    low_bits = same(first, 0x3F)
+    of_two = builder.shl(builder.and_(first, same(first, 0x1F)), six)
+    of_two = builder.or_(of_two, builder.and_(second, low_bits))
+    of_three = builder.or_(builder.shl(of_two, six), builder.and_(third, low_bits))
+    codes = builder.select(below(builder, first, 0x80), first, of_two)
+    codes = builder.select(below(builder, first, 0xE0), codes, of_three)
+    store(builder, builder.zext(codes, ir.VectorType(NUMBER, BYTE_LANES)), out)
+    block = vector(builder, source, 8, BYTE_LANES)
+    continuing = builder.icmp_unsigned(
+        "==", builder.and_(block, same(block, 0xC0)), same(block, 0x80)
+    )
+    return bits_of(builder, builder.not_(continuing))
 
 
 def _fold(builder: Any, block: Any) -> tuple[Any, Any]:

@@ -19,15 +19,24 @@ from worker.core.kernels.machine import (
     byte_at,
     copy_bytes,
     high_bits,
+    highest_bit,
     lanes_before,
+    popcount,
+    trailing_zeros,
     where_continuing,
     where_first,
     where_first_of_four,
     where_first_of_three,
     where_misled,
     widen_bytes,
+    widen_characters,
 )
 
+U = np.uint64
+# Of BYTE_LANES bytes so many beyond ASCII make a block of another script. Letters with accents are
+# fewer. µs for 5 KB of German, Russian and Chinese: 1.0, 1.5 and 1.2; with one character after the
+# other 1.0, 5.0 and 1.8 (a processor cannot predict where a word of Russian ends).
+_DENSE = 5
 # The columns of a body's span.
 BEGIN = 0
 STOP = 1
@@ -54,13 +63,38 @@ def put_narrow(source: Any, begin: Any, end: Any, narrow: Any, at: Any, limit: A
 
 
 @fused
+def _put_block(source: Any, k: Any, wide: Any, at: Any) -> Any:
+    """
+    Write the characters that begin in a block of bytes, all but the last one, which may not end
+    there. Returns where that begins, and where the code points end.
+
+    Each has at most three bytes, and one begins with the block.
+    """
+    begins = widen_characters(source, k, wide, 4 * at)
+    count = np.int64(popcount(begins)) - 1
+    last = np.int64(highest_bit(begins))
+    # Each moves down to its place, or stays. Eight at a time: what is written beyond the last one
+    # is written over.
+    for behind in range(0, count, 8):
+        for j in range(behind, behind + 8):
+            wide[U(at + j)] = wide[U(at) + trailing_zeros(begins)]
+            begins &= begins - U(1)
+    return k + last, at + count
+
+
+@fused
 def put_wide(source: Any, begin: Any, end: Any, wide: Any, at: Any, limit: Any) -> Any:
     """Append well-formed UTF-8 as code points, to `limit` at most; returns where they end."""
     k = begin
     while k < end and at < limit:
         # Runs of ASCII 32 bytes at a time: what stands behind a run is written over, or is the room
         # behind the text. A character beyond ASCII is mostly followed by another one.
-        size = min(lanes_before(widen_bytes(source, k, wide, 4 * at)), end - k, limit - at)
+        beyond = widen_bytes(source, k, wide, 4 * at)
+        is_whole = min(end - k, limit - at) >= BYTE_LANES
+        if popcount(beyond) >= _DENSE and is_whole and not where_first_of_four(source, k):
+            k, at = _put_block(source, k, wide, at)
+            continue
+        size = min(lanes_before(beyond), end - k, limit - at)
         k += size
         at += size
         while k < end and at < limit and byte_at(source, k) > 0x7F:
