@@ -44,7 +44,8 @@ TOKENS, HASHES, ELECTION, SHINGLES, OCCURRENCES, TALLY, DOUBTS, SKETCH = range(1
 @kernel
 def _to_stage(texts: Any, points: Any, rules: Any, anchors: Any, columns: Any, last: Any) -> Any:
     """Do what `fingerprint_batch` does, up to stage `last`; returns the number of tokens."""
-    out, edges, kinds = kernels._token_room(texts.spans)
+    token_room = kernels._token_room(texts.spans)
+    out, edges, kinds, _ = token_room
     room = U(out.size)
     hashes = np.empty(room + U(TOKEN_LANES), np.uint64)
     numbers = np.empty(room + U(1), np.uint32)
@@ -54,7 +55,7 @@ def _to_stage(texts: Any, points: Any, rules: Any, anchors: Any, columns: Any, l
     minima = np.empty(BITS, np.uint32)
     tokens = U(0)
     for d in range(columns.about.shape[0]):
-        count, _, characters = kernels._scan(texts, d, True, points, out, edges, kinds)
+        count, _, characters = kernels._scan(texts, d, True, points, token_room)
         tokens += count
         if last == TOKENS:
             continue

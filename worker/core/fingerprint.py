@@ -459,28 +459,25 @@ def _pack_one(text: str, by_byte: bool, number: int) -> kernels.PackedTexts:
 
 
 def _compose(batch: kernels.PackedTexts, rows: NDArray[np.intp]) -> kernels.PackedTexts:
-    """The texts in these rows, those of code points in NFC."""
-    spans = batch.spans[rows]
-    wide = np.flatnonzero(spans[:, kernels.IS_WIDE])
-    ranges = spans[wide, kernels.START : kernels.END + 1].tolist()
-    texts = [
-        nfc(batch.wide[begin:end].tobytes().decode("utf-32-le", "surrogatepass"))
-        for begin, end in ranges
-    ]
-    ends = np.cumsum([0, *map(len, texts)], dtype=np.uint64)
-    spans[wide, kernels.START], spans[wide, kernels.END] = ends[:-1], ends[1:]
-    return kernels.PackedTexts(batch.narrow, _code_points("".join(texts)), spans)
+    """The texts in these rows, in NFC."""
+    return _as_code_points(batch, rows, [nfc(batch.text(row)) for row in rows.tolist()])
 
 
-def _widened(texts: kernels.PackedTexts) -> kernels.PackedTexts:
+def _widened(batch: kernels.PackedTexts) -> kernels.PackedTexts:
     """Return the texts as code points."""
-    spans = texts.spans.copy()
-    narrow = spans[:, kernels.IS_WIDE] == 0
-    spans[narrow, kernels.START : kernels.END + 1] += np.uint64(texts.wide.size)
+    rows = np.arange(len(batch.spans))
+    return _as_code_points(batch, rows, [batch.text(row) for row in rows.tolist()])
+
+
+def _as_code_points(
+    batch: kernels.PackedTexts, rows: NDArray[np.intp], texts: list[str]
+) -> kernels.PackedTexts:
+    """Return these texts in place of those in the rows, as code points."""
+    spans = batch.spans[rows]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.uint64)
+    spans[:, kernels.START], spans[:, kernels.END] = ends[:-1], ends[1:]
     spans[:, kernels.IS_WIDE] = 1
-    return kernels.PackedTexts(
-        texts.narrow, np.concatenate([texts.wide, texts.narrow], dtype=np.uint32), spans
-    )
+    return kernels.PackedTexts(batch.narrow, _code_points("".join(texts)), spans)
 
 
 def _empty_columns(rows: int, bits: int) -> kernels.Columns:

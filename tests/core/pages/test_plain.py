@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.core.extract import AS_PAGE, AS_PLAIN
+from worker.core.fingerprint import Fingerprinter
 from worker.core.pages import extract_packed, extract_pages, pack_bodies
 
 LIMIT = 7  # characters: the strategies' texts are longer and shorter
@@ -26,7 +27,6 @@ def test_a_plain_text_is_the_same_alone_and_among_pages(
         *pack_bodies([*texts, "<p>page"], [*kinds, AS_PAGE]), characters_max=characters_max
     )
     count = len(texts)
-    assert alone.texts.spans.tolist() == among.texts.spans[:count].tolist()
     for number in range(count):
         assert alone.text(number) == among.text(number)
     assert alone.methods.tolist() == among.methods[:count].tolist()
@@ -45,6 +45,31 @@ def test_a_plain_text_is_read_as_its_characters(texts: list[str], characters_max
     assert [read.text(number) for number in range(len(texts))] == [
         text[:characters_max] for text in texts
     ]
+
+
+# Letters that keep their bytes when folded or do not, marks, separators, what no token shows, and
+# characters that are tokens; two and three bytes meet the ends of blocks at all places.
+_LETTERS = "abT 1éÉßſİŉяЖЁάΣẞỆK“—\u0301\u00ad\u200bह漢カ😀"
+
+
+@given(
+    st.lists(st.text(_LETTERS, min_size=30, max_size=300), min_size=1, max_size=4),
+    st.sampled_from([LIMIT, 1_000]),
+)
+@example(["Où était-ce ? « Là-bas », dit-elle — ÉMUE. " * 9, "Не время! ЁЛКА — " * 20], 1_000)
+@example(["é" * 200, "x" + "é" * 200, "—" * 100, "a—" * 100, "aé—" * 60], 1_000)
+@example(["plain text, and at its end one 😀" * 3, "e\u0301tude " * 20, "İstanbul " * 20], 1_000)
+def test_a_plain_text_has_the_fingerprint_of_its_string(
+    texts: list[str], characters_max: int
+) -> None:
+    """Texts are packed in UTF-8, and strings as code points: both have the same tokens."""
+    fingerprinter = Fingerprinter()
+    bodies = pack_bodies(texts, [AS_PLAIN] * len(texts))
+    read = extract_packed(*bodies, characters_max=characters_max)
+    found = fingerprinter.packed(read.texts)
+    wanted = fingerprinter.batch([text[:characters_max] for text in texts])
+    for column, of_strings in zip(found, wanted, strict=True):
+        assert column.tolist() == of_strings.tolist()
 
 
 def test_bodies_may_come_one_by_one() -> None:

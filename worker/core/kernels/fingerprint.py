@@ -25,14 +25,16 @@ from worker.core.kernels.tally import (
     table_bits,
 )
 from worker.core.kernels.tokens import (
+    FAR,
     TOKEN_LANES,
     mask_tokens,
-    scan_ascii,
+    scan_bytes,
     scan_code_points,
     settled,
     token_hashes,
     xxh64,
 )
+from worker.core.kernels.utf8 import put_wide
 from worker.core.sketch import BITS
 
 U = np.uint64
@@ -50,12 +52,20 @@ KIND = 2
 
 
 class PackedTexts(NamedTuple):
-    """A batch of texts: those in ASCII as bytes, the others as code points."""
+    """A batch of texts, in UTF-8 or as code points."""
 
     narrow: NDArray[np.uint8]  # SLACK bytes behind the last text
     wide: NDArray[np.uint32]
     # [n, 4]: START and END in `narrow` or `wide`, IS_WIDE, and LIST: a bit of a vote, or ELECT.
     spans: NDArray[np.uint64]
+
+    def text(self, row: int) -> str:
+        """Return one of the texts."""
+        start, end, is_wide, _ = self.spans[row].tolist()
+        if is_wide:
+            codes = self.wide[start:end].astype("<u4")
+            return codes.tobytes().decode("utf-32-le", "surrogatepass")
+        return self.narrow[start:end].tobytes().decode()
 
 
 class Rules(NamedTuple):
@@ -189,37 +199,49 @@ def _full(features: Any, tally: Any, minima: Any, rules: Any, columns: Any, d: A
 
 @fused_allocating
 def _token_room(spans: Any) -> Any:
-    """Arrays with room for the tokens of the longest of these texts."""
+    """
+    Arrays with room for the tokens of the longest of these texts, and for its code points if it is
+    in UTF-8.
+    """
     narrow_max = U(0)
-    wide_max = U(0)
+    longest = U(0)
     for d in range(spans.shape[0]):
         length = spans[d, END] - spans[d, START]
         narrow_max = max(narrow_max, U(0) if spans[d, IS_WIDE] else length)
-        wide_max = max(wide_max, length if spans[d, IS_WIDE] else U(0))
+        longest = max(longest, length)
     return (
-        np.empty(max(narrow_max, U(unicode.LONG_BYTES) * wide_max) + U(SLACK), np.uint8),
-        np.empty(max(narrow_max, U(2) * wide_max) + U(SLACK), np.uint32),
-        np.empty(wide_max + U(SLACK), np.uint8),
+        np.empty(U(unicode.LONG_BYTES) * longest + U(SLACK), np.uint8),
+        np.empty(U(2) * longest + U(SLACK), np.uint32),
+        np.empty(longest + U(SLACK), np.uint8),
+        np.empty(narrow_max + U(SLACK), np.uint32),
     )
 
 
 @fused
-def _scan(
-    texts: Any, row: Any, composed: Any, points: Any, out: Any, edges: Any, kinds: Any
-) -> Any:
+def _scan(texts: Any, row: Any, composed: Any, points: Any, room: Any) -> Any:
     """
     Write the tokens of one text.
 
+    Args:
+        room: as `_token_room` returns it.
     Returns:
         The number of tokens, whether the text must be composed first, and whether any token is a
         character of a script without spaces.
     """
+    out, edges, kinds, codes = room
     start = texts.spans[row, START]
     end = texts.spans[row, END]
+    wide = texts.wide
     if not texts.spans[row, IS_WIDE]:
-        return scan_ascii(texts.narrow, start, end, out, edges), False, False
-    count, changes, characters = scan_code_points(texts.wide, start, end, points, out, edges, kinds)
-    doubtful = changes and not composed and not settled(texts.wide, start, end, points)
+        count = scan_bytes(texts.narrow, start, end, points, out, edges)
+        if count != FAR:
+            return count, False, False
+        size = np.int64(end - start)
+        end = U(put_wide(texts.narrow, np.int64(start), np.int64(end), codes, np.int64(0), size))
+        start = U(0)
+        wide = codes
+    count, changes, characters = scan_code_points(wide, start, end, points, out, edges, kinds)
+    doubtful = changes and not composed and not settled(wide, start, end, points)
     return count, doubtful, characters
 
 
@@ -232,7 +254,8 @@ def fingerprint_batch(
 
     Returns how many documents are NOT_COMPOSED. There are none if the texts are `composed`.
     """
-    out, edges, kinds = _token_room(texts.spans)
+    token_room = _token_room(texts.spans)
+    out, edges, kinds, _ = token_room
     room = U(0)
     hashes = np.empty(room + U(TOKEN_LANES), np.uint64)
     numbers = np.empty(room + U(1), np.uint32)
@@ -243,12 +266,11 @@ def fingerprint_batch(
     digests = np.empty(fields, np.uint64)
     again = 0
     for d in range(columns.about.shape[0]):
-        tokens = U(0)
-        features = U(0)
+        tokens = features = U(0)
         doubtful = False
         for field in range(fields):
             row = d * fields + field
-            count, doubtful, characters = _scan(texts, row, composed, points, out, edges, kinds)
+            count, doubtful, characters = _scan(texts, row, composed, points, token_room)
             if doubtful:
                 break
             if count > room:

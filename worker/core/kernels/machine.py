@@ -247,6 +247,12 @@ def store32(builder: Any, place: Any, value: Any) -> None:
     store(builder, value, place)
 
 
+@instruction(types.void, PLACE, types.uint64)
+def store16(builder: Any, place: Any, value: Any) -> None:
+    """`store16(array, byte, value)`: write the low 16 bits of a uint64 as two bytes."""
+    store(builder, builder.trunc(value, ir.IntType(16)), place)
+
+
 @instruction(types.int64, PLACE)
 def byte_at(builder: Any, place: Any) -> Any:
     """`byte_at(array, byte)`: return one byte as an int64."""
@@ -324,16 +330,19 @@ def _fold(builder: Any, block: Any) -> tuple[Any, Any]:
     return builder.select(word, builder.select(letter, lower, block), same(block, 0x20)), word
 
 
-@instruction(types.uint64, PLACE, PLACE)
+@instruction(words(3), PLACE, PLACE)
 def fold_bytes(builder: Any, source: Any, out: Any) -> Any:
     """
-    `fold_bytes(text, byte, out, out_byte)`: 64 bytes of ASCII, folded.
+    `fold_bytes(text, byte, out, out_byte)`: 64 bytes, folded if they are ASCII.
 
-    Returns a uint64: bit i is 1 when byte i is a letter or digit.
+    Returns three uint64. Bit i is 1 in the first when byte i is a letter or digit of ASCII, in the
+    second when it begins a character of two bytes or more, in the third if of three or more.
     """
-    folded, word = _fold(builder, vector(builder, source, 8, 64))
+    block = vector(builder, source, 8, 64)
+    folded, word = _fold(builder, block)
     store(builder, folded, out)
-    return bits_of(builder, word)
+    longer = [builder.icmp_unsigned(">=", block, same(block, least)) for least in (0xC0, 0xE0)]
+    return together(builder, *(bits_of(builder, lanes) for lanes in (word, *longer)))
 
 
 @instruction(types.uint64, PLACE, PLACE)

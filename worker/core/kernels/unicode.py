@@ -27,6 +27,7 @@ has what the scan needs in 32 bits per code point, so that it stays in the first
     bit  24     PLAIN_LETTER: part of a word; else it separates
     bit  25     PLAIN_CHANGES: the text may not be in NFC
     bit  26     PLAIN_OTHER: neither letter nor separator, or longer: the entry above has to be read
+    bit  27     PLAIN_MOVES: is written with another number of bytes than it has in UTF-8
     bits 30–31  its bytes; 0 for a separator
 """
 
@@ -61,6 +62,7 @@ PLAIN_END = CODES_END
 PLAIN_LETTER = 24
 PLAIN_CHANGES = 25
 PLAIN_OTHER = 26
+PLAIN_MOVES = 27
 PLAIN_LENGTH = 30
 # The four bits of JOINED and KIND.
 LETTER = 1
@@ -146,8 +148,14 @@ def _plain(entries: NDArray[np.uint64]) -> NDArray[np.uint32]:
             | (kind == LETTER) << PLAIN_LETTER
             | bool(entry >> CHANGES & 0xFF) << PLAIN_CHANGES
             | is_other << PLAIN_OTHER
+            | (length not in (0, _utf8_length(code))) << PLAIN_MOVES
         )
     return plain
+
+
+def _utf8_length(code: int) -> int:
+    """Return how many bytes a code point below PLAIN_END has in UTF-8."""
+    return 1 + (code > 0x7F) + (code > 0x7FF)
 
 
 def _written_as(text: str, long: bytearray) -> int:

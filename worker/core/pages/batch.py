@@ -17,6 +17,7 @@ from worker.core.compiled import apart_allocating, fused, fused_allocating, kern
 from worker.core.extract import AS_PLAIN, AS_XML
 from worker.core.kernels.fingerprint import END, IS_WIDE, START, PackedTexts
 from worker.core.kernels.machine import SLACK, count_less_than
+from worker.core.kernels.utf8 import put_wide
 from worker.core.pages.accounts import B_REASON, REASONS, account_for
 from worker.core.pages.characters import REFERENCES
 from worker.core.pages.embedded import (
@@ -36,7 +37,6 @@ from worker.core.pages.plain import (
     is_ascii,
     plain_batch,
     put_narrow,
-    put_wide,
     with_room,
 )
 from worker.core.pages.scan import HAS_PART, HAS_SLOT, scan
@@ -136,10 +136,7 @@ class PackedPages(NamedTuple):
 
     def text(self, number: int) -> str:
         """Return one of the texts, for people and tests: page · fields + field."""
-        start, end, is_wide, _ = self.texts.spans[number].tolist()
-        if is_wide:
-            return self.texts.wide[start:end].astype("<u4").tobytes().decode("utf-32-le")
-        return self.texts.narrow[start:end].tobytes().decode("ascii")
+        return self.texts.text(number)
 
 
 def extract_pages(
@@ -227,7 +224,8 @@ def extract_packed(
     titles = np.zeros(len(spans), np.uint32)
     regions = np.zeros(len(spans), np.uint8)
     if wanted.tolist() == [TEXT] and (spans[:, KIND] == AS_PLAIN).all():
-        narrow, wide = plain_batch(data, spans, characters_max, found)
+        narrow, wide = data.view(), np.empty(0, np.uint32)
+        plain_batch(data, spans, characters_max, found)
     else:
         about = methods, titles, regions
         narrow, wide = extract_batch(data, spans, wanted, characters_max, REFERENCES, found, about)

@@ -1,5 +1,5 @@
 """
-Plain texts as the fingerprint kernel reads them: bytes where all is ASCII, else code points.
+Plain texts as the fingerprint kernel reads them: in UTF-8, where they are.
 
 The kernel here does what `extract_batch` does with a plain text, and nothing else. So texts need
 not wait until the code for pages has been compiled, which takes as long as all the rest.
@@ -12,31 +12,21 @@ from typing import Any
 import numpy as np
 
 from worker.core.compiled import fused, fused_allocating, kernel
-from worker.core.kernels.fingerprint import END, IS_WIDE, START
+from worker.core.kernels.fingerprint import END, START
 from worker.core.kernels.machine import (
     BYTE_LANES,
     SLACK,
     byte_at,
     copy_bytes,
     high_bits,
-    highest_bit,
     lanes_before,
-    popcount,
-    trailing_zeros,
     where_continuing,
     where_first,
     where_first_of_four,
     where_first_of_three,
     where_misled,
-    widen_bytes,
-    widen_characters,
 )
 
-U = np.uint64
-# Of BYTE_LANES bytes so many beyond ASCII make a block of another script. Letters with accents are
-# fewer. µs for 5 KB of German, Russian and Chinese: 1.0, 1.5 and 1.2; with one character after the
-# other 1.0, 5.0 and 1.8 (a processor cannot predict where a word of Russian ends).
-_DENSE = 5
 # The columns of a body's span.
 BEGIN = 0
 STOP = 1
@@ -60,62 +50,6 @@ def put_narrow(source: Any, begin: Any, end: Any, narrow: Any, at: Any, limit: A
     size = max(min(end - begin, limit - at), np.int64(0))
     copy_bytes(source, begin, narrow, at, size)
     return at + size
-
-
-@fused
-def _put_block(source: Any, k: Any, wide: Any, at: Any) -> Any:
-    """
-    Write the characters that begin in a block of bytes, all but the last one, which may not end
-    there. Returns where that begins, and where the code points end.
-
-    Each has at most three bytes, and one begins with the block.
-    """
-    begins = widen_characters(source, k, wide, 4 * at)
-    count = np.int64(popcount(begins)) - 1
-    last = np.int64(highest_bit(begins))
-    # Each moves down to its place, or stays. Eight at a time: what is written beyond the last one
-    # is written over.
-    for behind in range(0, count, 8):
-        for j in range(behind, behind + 8):
-            wide[U(at + j)] = wide[U(at) + trailing_zeros(begins)]
-            begins &= begins - U(1)
-    return k + last, at + count
-
-
-@fused
-def put_wide(source: Any, begin: Any, end: Any, wide: Any, at: Any, limit: Any) -> Any:
-    """Append well-formed UTF-8 as code points, to `limit` at most; returns where they end."""
-    k = begin
-    while k < end and at < limit:
-        # Runs of ASCII 32 bytes at a time: what stands behind a run is written over, or is the room
-        # behind the text. A character beyond ASCII is mostly followed by another one.
-        beyond = widen_bytes(source, k, wide, 4 * at)
-        is_whole = min(end - k, limit - at) >= BYTE_LANES
-        if popcount(beyond) >= _DENSE and is_whole and not where_first_of_four(source, k):
-            k, at = _put_block(source, k, wide, at)
-            continue
-        size = min(lanes_before(beyond), end - k, limit - at)
-        k += size
-        at += size
-        while k < end and at < limit and byte_at(source, k) > 0x7F:
-            byte = byte_at(source, k)
-            if byte < 0xE0:
-                code = (byte & 31) << 6 | (byte_at(source, k + 1) & 63)
-                k += 2
-            elif byte < 0xF0:
-                code = (
-                    (byte & 15) << 12
-                    | (byte_at(source, k + 1) & 63) << 6
-                    | (byte_at(source, k + 2) & 63)
-                )
-                k += 3
-            else:
-                high = (byte & 7) << 18 | (byte_at(source, k + 1) & 63) << 12
-                code = high | (byte_at(source, k + 2) & 63) << 6 | (byte_at(source, k + 3) & 63)
-                k += 4
-            wide[at] = code
-            at += 1
-    return at
 
 
 @fused_allocating
@@ -177,33 +111,25 @@ def find_invalid(data: Any, spans: Any) -> Any:
     return found
 
 
+@fused
+def _end_of(data: Any, begin: Any, end: Any, characters_max: Any) -> Any:
+    """Return where the last of so many characters ends, `end` if there are fewer."""
+    while begin < end:
+        if byte_at(data, begin) & 0xC0 != 0x80:
+            if characters_max == 0:
+                return begin
+            characters_max -= 1
+        begin += 1
+    return end
+
+
 @kernel
 def plain_batch(data: Any, spans: Any, characters_max: Any, found: Any) -> Any:
-    """Write plain texts; returns bytes and code points, and fills `found`, as `extract_batch`."""
-    narrow_size = np.int64(0)
-    wide_size = np.int64(0)
+    """Write to `found` where plain texts begin and end: they can be read where they are."""
     for number in range(spans.shape[0]):
         begin = spans[number, BEGIN]
         end = spans[number, STOP]
-        is_wide = not is_ascii(data, begin, end)
-        found[number, IS_WIDE] = is_wide
-        size = min(end - begin, characters_max)  # a code point has one byte or more
-        wide_size += size if is_wide else np.int64(0)
-        narrow_size += np.int64(0) if is_wide else size
-    narrow = np.empty(narrow_size + SLACK, np.uint8)
-    wide = np.empty(wide_size + SLACK, np.uint32)
-    narrow_at = np.int64(0)
-    wide_at = np.int64(0)
-    for number in range(spans.shape[0]):
-        begin = spans[number, BEGIN]
-        end = spans[number, STOP]
-        row = found[number]
-        if row[IS_WIDE]:
-            row[START] = wide_at
-            wide_at = put_wide(data, begin, end, wide, wide_at, wide_at + characters_max)
-            row[END] = wide_at
-        else:
-            row[START] = narrow_at
-            narrow_at = put_narrow(data, begin, end, narrow, narrow_at, narrow_at + characters_max)
-            row[END] = narrow_at
-    return narrow, wide
+        if end - begin > characters_max:  # a character has one byte or more
+            end = _end_of(data, begin, end, characters_max)
+        found[number, START] = begin
+        found[number, END] = end
