@@ -123,11 +123,10 @@ def elected(votes: Any, words: Any, lists: Any, planes: Any, tally: Any) -> Any:
     voters = words[: _voters(words)]
     if _points(votes, voters, U(0), U(0), lists, planes, tally) < U(definition.POINTS_MIN):
         return U(UNION)
-    best = 0
-    for bit in range(1, POINTS_BIT):
-        if tally[bit] > tally[best]:
-            best = bit
-    return U(best) if tally[best] >= 2 * definition.POINTS_MIN else U(UNION)
+    best = np.int64(0)
+    for bit in range(POINTS_BIT):  # the points above the bit: of equals, the lowest bit is the most
+        best = max(best, tally[bit] << np.int64(6) | np.int64(63 - bit))
+    return U(63 - (best & 63)) if best >> 6 >= 2 * definition.POINTS_MIN else U(UNION)
 
 
 @fused
