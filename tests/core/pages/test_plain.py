@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.core.extract import AS_PAGE, AS_PLAIN
-from worker.core.fingerprint import Fingerprinter
+from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.core.pages import extract_packed, extract_pages, pack_bodies
 
 LIMIT = 7  # characters: the strategies' texts are longer and shorter
@@ -68,8 +68,8 @@ def test_a_plain_text_has_the_fingerprint_of_its_string(
     read = extract_packed(*bodies, characters_max=characters_max)
     found = fingerprinter.packed(read.texts)
     wanted = fingerprinter.batch([text[:characters_max] for text in texts])
-    for column, of_strings in zip(found, wanted, strict=True):
-        assert column.tolist() == of_strings.tolist()
+    for column in FingerprintBatch._fields:
+        assert getattr(found, column).tolist() == getattr(wanted, column).tolist()
 
 
 def test_bodies_may_come_one_by_one() -> None:
