@@ -26,10 +26,10 @@ from worker.settings import (
     default_of,
     env_name,
     flag_name,
+    load_definition,
     load_settings,
     unit_of,
 )
-from worker.settings.declaration import FORMER
 from worker.shell.admin.rebuild import RebuildPlan
 from worker.shell.kafka.configuration import publisher_config
 from worker.shell.messages import VALUE_BYTES_MAX
@@ -269,21 +269,55 @@ def test_a_wrong_file_is_named(text: str | None, says: str, tmp_path: Path) -> N
     assert str(config) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", FORMER)
+# As the list of changes names them, so that none can be lost; and a part of what is said.
+FORMERS = {
+    **dict.fromkeys(
+        (
+            "dead_letter_bytes_max", "originals_on_disk_from", "page_memory_mb",
+            "page_nesting_max", "page_timeout_s", "processes", "queue_batches_max",
+            "record_bytes_max", "retries_max", "search_prefix_max", "shingles_min",
+        ),
+        "it was removed, as nobody has to choose it",
+    ),
+    "record_format": "a log says its format itself",
+    **dict.fromkeys(
+        ("search_block_bits", "search_blocks", "search_patterns"), "search_size = \"10x26x64\""
+    ),
+    "fault": "it is for tests alone",
+    "kafka_options": "such as NEARDUP_KAFKA_LINGER_MS=5",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "says"), FORMERS.items())
 def test_a_former_setting_is_refused_with_what_to_do(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not with a similar name: dead_letter_bytes_max did not mean document_bytes_max."""
     assert name not in (*SETTINGS, *DECIDING)
-    says = re.escape(f"there is no setting '{name}': {FORMER[name]}")
+    refused = f"there is no setting '{name}': .*{re.escape(says)}"
     config = tmp_path / "neardup.toml"
     config.write_text(f"{name} = 4")
-    with pytest.raises(StopError, match=says):
+    with pytest.raises(StopError, match=refused):
         load_settings(config=config)
-    if name == "kafka_options":  # as a variable, it names a property: options
+    with pytest.raises(StopError, match=f"it has no key '{name}': .*{re.escape(says)}"):
+        load_definition(config)
+    if name == "fault":  # the one whose variable is left
         return
+    # The variable of kafka_options would be that of a property, "options".
+    of_variable = re.escape(says) if name == "kafka_options" else refused
     monkeypatch.setenv(env_name(name), "4")
-    with pytest.raises(StopError, match=says):
+    with pytest.raises(StopError, match=f"^{env_name(name)}: .*{of_variable}"):
+        load_settings()
+
+
+@pytest.mark.parametrize("name", FORMERS.keys() - {"fault", "kafka_options"})
+def test_a_former_variable_in_lower_case_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions read it, so it must not be passed over without a word."""
+    variable = env_name(name).lower()
+    monkeypatch.setenv(variable, "9")
+    with pytest.raises(StopError, match=f"{variable}: there is no setting '{name}': "):
         load_settings()
 
 

@@ -289,6 +289,23 @@ def test_an_option_that_has_moved_into_the_definition_says_so(option: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("--dead-letter-bytes-max", "it was removed"),
+        ("--shingles-min=9", "it was removed"),
+        ("--processes", "it was removed"),
+        ("--search-blocks", 'write search_size = "10x26x64" into the definition'),
+        ("--kafka-options", "such as NEARDUP_KAFKA_LINGER_MS=5"),
+    ],
+)
+def test_a_former_option_is_refused_with_what_to_do(option: str, says: str) -> None:
+    """Not with possible options that mean something else, such as --batch-bytes-max."""
+    said = misused("worker", option, "3")
+    assert says in said
+    assert "Possible options" not in said
+
+
+@pytest.mark.parametrize(
     ("arguments", "name"),
     [
         (["x.jsonl", "--state", ""], "--state"),

@@ -285,17 +285,22 @@ def _refuse_empty(command: Any, arguments: list[str]) -> None:
 
 
 def _refuse_keys(command: Any, arguments: list[str]) -> None:
-    """Raise BadParameter for an option that is a key of the definition, and say where it goes."""
+    """
+    Raise BadParameter for an option that is a key of the definition, or that earlier versions had,
+    and say what to do.
+    """
     offered = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
     given = [argument.partition("=")[0] for argument in arguments]
     for option in given:
         if not option.startswith("--") or option in offered:
             continue
-        from worker.settings import DECIDING, in_definition  # noqa: PLC0415
+        from worker.settings import DECIDING, FORMER, in_definition  # noqa: PLC0415
 
         name = option.removeprefix("--").removeprefix("no-").replace("-", "_")
         if name in DECIDING:
             raise typer.BadParameter(in_definition(name), param_hint=option)
+        if name in FORMER:
+            raise typer.BadParameter(FORMER[name], param_hint=option)
 
 
 def _word(command: Any) -> None:

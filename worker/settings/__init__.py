@@ -16,7 +16,7 @@ frozen model, made once at the start.
 
 from worker.settings.batches import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX
 from worker.settings.connection import TOPICS
-from worker.settings.declaration import bounds_of, default_of, unit_of
+from worker.settings.declaration import FORMER, bounds_of, default_of, unit_of
 from worker.settings.definition import DefinitionSettings
 from worker.settings.kafka import in_clear, is_secret
 from worker.settings.loading import LoadedSettings, in_definition, load_definition, load_settings
@@ -37,6 +37,7 @@ __all__ = [
     "CONFIG_VARIABLE",
     "DECIDING",
     "ENV_PREFIX",
+    "FORMER",
     "MESSAGE_BYTES_MAX",
     "OVERHEAD_BYTES_MAX",
     "SETTINGS",

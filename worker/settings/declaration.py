@@ -12,14 +12,14 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-# Settings and keys of the definition that earlier versions had, and what to do about each. Some of
-# their names are similar to those of others that mean something else.
+# Settings and keys of the definition that earlier versions had, and what to do about each. The
+# nearest present name may mean something else.
 FORMER = {
     **dict.fromkeys(
         (
             "dead_letter_bytes_max", "originals_on_disk_from", "page_memory_mb",
-            "page_nesting_max", "page_timeout_s", "queue_batches_max", "record_bytes_max",
-            "retries_max", "search_prefix_max", "shingles_min",
+            "page_nesting_max", "page_timeout_s", "processes", "queue_batches_max",
+            "record_bytes_max", "retries_max", "search_prefix_max", "shingles_min",
         ),
         "it was removed, as nobody has to choose it. Leave it out",
     ),
@@ -29,7 +29,9 @@ FORMER = {
         'write search_size = "10x26x64" into the definition: blocks, the bits of each, and the '
         "prefixes that are looked up in each",
     ),
-    "kafka_options": "write a line for each property, such as kafka.linger.ms = 5",
+    "fault": "it is for tests alone, which set the variable NEARDUP_FAULT. Leave it out",
+    "kafka_options": "write a line for each property into the file of settings, such as "
+    "kafka.linger.ms = 5, or set a variable for each, such as NEARDUP_KAFKA_LINGER_MS=5",
 }  # fmt: skip
 
 

@@ -191,7 +191,7 @@ def _read_environment() -> dict[str, Any]:
         if name.startswith(KAFKA_PREFIX)
     }
     for name in given:
-        if name == env_name("kafka"):
+        if name in (env_name("kafka"), env_name("kafka_options")):
             raise StopError(
                 f"{name}: each of Kafka's own settings has a variable of its own, "
                 f"such as {KAFKA_PREFIX}LINGER_MS=5"
@@ -214,7 +214,10 @@ def _refuse_lower_case(name: str) -> None:
     key = upper.removeprefix(ENV_PREFIX).lower()
     if key in DECIDING:
         raise StopError(f"{name}: {in_definition(key)}")
-    if key in SETTINGS or upper in OTHER_VARIABLES or upper.startswith(KAFKA_PREFIX):
+    is_ours = upper in OTHER_VARIABLES or upper.startswith(KAFKA_PREFIX)
+    if key in FORMER and not is_ours:
+        raise StopError(f"{name}: there is no setting {key!r}: {FORMER[key]}")
+    if key in SETTINGS or is_ours:
         raise StopError(f"{name}: variables of settings are in upper case: write {upper}")
 
 
