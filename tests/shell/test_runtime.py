@@ -16,8 +16,11 @@ from structlog.testing import capture_logs
 
 from tests.conftest import REPOSITORY
 from worker.core.document import Outcome
+from worker.errors import StopError
+from worker.settings import Settings
+from worker.shell.pipeline import service
 from worker.shell.runtime import metrics
-from worker.shell.runtime.fault_hooks import VARIABLE, Point, from_environment
+from worker.shell.runtime.fault_hooks import VARIABLE, Point, from_environment, warn
 from worker.shell.runtime.health import (
     EXIT_CODE,
     SAMPLE_S,
@@ -135,10 +138,29 @@ def test_a_slow_point_is_slow_from_its_hit_on(
 def test_a_fault_that_does_not_exist_is_refused(
     monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """A test that injects nothing would pass for the wrong reason."""
+    """
+    A test that injects nothing would pass for the wrong reason. A worker is refused at its start,
+    before it asks a broker for anything.
+    """
     monkeypatch.setenv(VARIABLE, fault)
-    with pytest.raises(ValueError, match="point:action:hit"):
-        from_environment()
+    with pytest.raises(StopError, match=r"point:action:hit .* Outside of tests, unset it"):
+        service.run(Settings(bootstrap="127.0.0.1:1"), threading.Event())
+
+
+def test_a_worker_that_fails_on_purpose_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that was left behind would else kill it again and again without a trace."""
+    with capture_logs() as logs:
+        warn()
+        assert logs == []
+        monkeypatch.setenv(VARIABLE, "after-append:kill:3")
+        warn()
+    (line,) = logs
+    assert line == {
+        "event": "this worker fails on purpose",
+        "fault": "after-append:kill:3",
+        "remedy": "unset NEARDUP_FAULT",
+        "log_level": "warning",
+    }
 
 
 FREED = """

@@ -32,7 +32,8 @@ from worker.settings.writing import (
     toml_value,
 )
 
-# Read elsewhere: the name of the file of settings, and what tests look at.
+# Read elsewhere: the name of the file of settings, what tests look at, and NEARDUP_FAULT, with
+# which they make a worker fail.
 OTHER_VARIABLES = frozenset(
     {
         CONFIG_VARIABLE,

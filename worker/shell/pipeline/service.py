@@ -97,8 +97,7 @@ from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.pipeline.sequencer import Sequencer
 from worker.shell.pipeline.stage import Batch
 from worker.shell.ports import GroupSource
-from worker.shell.runtime import kernels, metrics
-from worker.shell.runtime.fault_hooks import from_environment
+from worker.shell.runtime import fault_hooks, kernels, metrics
 from worker.shell.runtime.health import Status, Watchdog
 from worker.shell.runtime.logging import get_logger
 from worker.shell.runtime.memory import GIVE_BACK_S, give_back
@@ -140,6 +139,7 @@ def run(
             text says the remedy.
         FencedError: another process has taken over this worker id.
     """
+    fault_hooks.warn()
     admin = Admin(settings)
     topics = _required_topics(settings, admin)
     ready_if: dict[str, Callable[[], bool]] = {"log replayed": lambda: False}
@@ -353,7 +353,7 @@ def _checkpoint(settings: Settings, admin: Admin, topics: Mapping[str, Topic]) -
         LogIdentity(admin.cluster_id(), topics[settings.topic_fingerprints].topic_id),
         settings.worker_id,
         settings.snapshot_interval_s,
-        reach=from_environment(),
+        reach=fault_hooks.from_environment(),
         base=settings.base_snapshot,
     )
 
@@ -403,7 +403,7 @@ def _serve(
         on_serving: called before the first document is read.
         on_idle: called between batches, while the replica stands still.
     """
-    reach = from_environment()
+    reach = fault_hooks.from_environment()
     partitions = Partitions(settings.call_timeout_s)
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog())

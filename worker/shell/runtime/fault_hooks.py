@@ -19,6 +19,9 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 
+from worker.errors import StopError
+from worker.shell.runtime.logging import get_logger
+
 
 class Point(StrEnum):
     """Points on the way of a batch or a snapshot, at which tests cause a fault."""
@@ -38,6 +41,7 @@ class Point(StrEnum):
 FaultHook = Callable[[Point], None]
 
 VARIABLE = "NEARDUP_FAULT"
+_log = get_logger(__name__)
 _FAULT = re.compile(r"([a-z-]+):(?:(kill|stop)|(kill-in|sleep|slow)-([0-9]{1,6})-ms):([0-9]+)")
 
 
@@ -45,21 +49,34 @@ def never(_point: Point) -> None:
     """Do nothing: the ordinary case."""
 
 
+def warn() -> None:
+    """
+    Warn if the variable is set, at the start: it would else end a worker without a trace.
+
+    Raises:
+        StopError: it names no point, no action or no hit.
+    """
+    if from_environment() is not never:
+        fault = os.environ[VARIABLE]
+        _log.warning("this worker fails on purpose", fault=fault, remedy=f"unset {VARIABLE}")
+
+
 def from_environment() -> FaultHook:
     """
     Return the function that fails as the variable says.
 
     Raises:
-        ValueError: it names no point, no action or no hit.
+        StopError: it names no point, no action or no hit.
     """
     fault = os.environ.get(VARIABLE)
     if not fault:
         return never
     found = _FAULT.fullmatch(fault)
     if found is None or found[1] not in set(Point):
-        raise ValueError(
-            f"{VARIABLE} must be point:action:hit with point one of {', '.join(Point)} and action "
-            f"one of kill, stop, kill-in-N-ms, sleep-N-ms, slow-N-ms, got {fault!r}"
+        raise StopError(
+            f"{VARIABLE} makes a worker fail in tests. It must be point:action:hit with point one "
+            f"of {', '.join(Point)} and action one of kill, stop, kill-in-N-ms, sleep-N-ms, "
+            f"slow-N-ms, got {fault!r}. Outside of tests, unset it"
         )
     point = Point(found[1])
     at_once = found[2]
