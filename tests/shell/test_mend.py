@@ -5,7 +5,9 @@ publishes for a document that cannot be read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -131,14 +133,41 @@ def test_what_was_mended_can_be_told_from_what_a_worker_published(
 def test_a_group_that_is_no_longer_as_it_was_is_left_alone() -> None:
     """What was looked at may be set; other offsets, or a member, have come since."""
     looked_at = {0: CommittedOffset(7, "a worker's")}
+    commits = {0: CommittedOffset(9, "a worker's")}
+    were_set: list[object] = []
 
-    def check(present: dict[int, CommittedOffset], looks: int = 0) -> None:
-        members, asked = cast(Admin, Group(looks)), cast(Any, SimpleNamespace(get=lambda: present))
-        StoppedGroup(SETTINGS, members, asked, looked_at, "77", "it is done").refuse_change()
+    def set_offsets(present: dict[int, CommittedOffset], looks: int = 0) -> None:
+        members = cast(Admin, Group(looks))
+        asked = cast(Any, SimpleNamespace(get=lambda: present, set=were_set.append))
+        StoppedGroup(SETTINGS, members, asked, looked_at, "77", "it is done").set(commits)
 
-    check(dict(looked_at))
     for present in ({0: CommittedOffset(7)}, {0: CommittedOffset(8, "a worker's")}, {}):
-        with pytest.raises(StopError, match=r"have changed since .* find out who commits them"):
-            check(present)
+        with pytest.raises(StopError, match=r"have changed since .* Find out who commits them"):
+            set_offsets(present)
     with pytest.raises(StopError, match="only while no worker runs"):
-        check(dict(looked_at), looks=1)
+        set_offsets(dict(looked_at), looks=1)
+    assert were_set == []
+    set_offsets(dict(looked_at))
+    assert were_set == [commits]
+
+
+@pytest.mark.parametrize("committed", [{0: 7}, {0: None}, {}])
+def test_what_the_next_worker_answers_is_not_published(
+    committed: dict[int, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The group's offset was 7, then 9 while the answers were checked, and 7 again before they were
+    published: those of 7 and 8 are missing, and a worker that begins at 7 publishes them.
+    """
+    looked_at = {number: CommittedOffset(offset, "") for number, offset in committed.items()}
+    group = StoppedGroup(SETTINGS, cast(Admin, None), cast(Any, None), looked_at, "00", "")
+    monkeypatch.setattr(StoppedGroup, "refuse_foreign", lambda _: None)
+    monkeypatch.setattr(StoppedGroup, "refuse_change", lambda _: None)
+    monkeypatch.setattr(mend, "Admin", lambda _: Group(0))
+    monkeypatch.setattr(mend, "stopped_group", lambda *_: nullcontext(group))
+    missing = SimpleNamespace(
+        lost_answers=((0, 5), (0, 7), (0, 8)), defects=Counter(), no_answers=0
+    )
+    monkeypatch.setattr(mend, "verify", lambda *_, **__: missing)
+    with pytest.raises(StopError, match=r"has changed since: a worker will answer offset [57]\."):
+        mend.mend(SETTINGS, dry_run=True, on_found=print)

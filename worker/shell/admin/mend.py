@@ -17,8 +17,8 @@ What it must never do, and why it does not
 - Answer a document that has an answer. Step 3 reads up to the end of every topic of answers, and
   waits there for transactions that are open. Only what has no answer at all is missing.
 - Answer a document that a worker is about to answer. Workers continue at the group's offsets, and
-  `mend` stays below them. Step 6 checks again, within the transaction, that the group has no member
-  and that no offset has changed.
+  `mend` stays below those that it saw in step 1. Step 6 checks again, within the transaction, that
+  the group has no member and that no offset has changed.
 - Publish an answer twice. A second `mend` finds nothing to do. If two run at the same time, the one
   that opened its producer last fences the other one, and reads only after that.
 - Publish answers of another group. If answers differ from the log, or if offsets were committed
@@ -49,6 +49,7 @@ from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.publisher import TransactionalPublisher
 from worker.shell.messages import VerdictBytes, encode_dead_letter
+from worker.shell.pipeline.offsets import Committed
 from worker.shell.ports import UNREADABLE, InputMessage, Outgoing
 
 # More than this is no end of a transaction: a topic was emptied, or the settings are another
@@ -116,6 +117,7 @@ def mend(
         report = verify(settings, read_documents=read_documents, on_progress=on_progress)
         missing = report.lost_answers
         _refuse_doubt(report)
+        _refuse_above(settings, group.committed, missing)
         topic_id = topics[settings.topic_documents].topic_id
         answers = _answers(settings, admin, topic_id, missing, on_progress) if missing else {}
         outgoing = [_outgoing(settings, admin, place, answers[place]) for place in missing]
@@ -152,6 +154,26 @@ def _refuse_doubt(report: Report) -> None:
             f"transactions hold: was a topic emptied, or are these another group's topics? Let "
             f"another --group read the documents from their beginning"
         )
+
+
+def _refuse_above(settings: Settings, committed: Committed, missing: Sequence[Place]) -> None:
+    """
+    Refuse where an answer is missing that a worker will publish.
+
+    `verify` asks for the offsets itself: they may have been ahead for a moment, and be back by the
+    time of step 6.
+
+    Raises:
+        StopError: an answer is missing at the group's offset, or behind it.
+    """
+    for partition, offset in missing:
+        stop = committed[partition].offset if partition in committed else None
+        if stop is None or offset >= stop:
+            raise StopError(
+                f"the offset of group {settings.group} in partition {partition} was {stop}, and "
+                f"has changed since: a worker will answer offset {offset}. Nothing was published. "
+                "Find out who commits offsets, then run it again"
+            )
 
 
 def _answers(

@@ -56,6 +56,11 @@ class StoppedGroup:
     A group that had no member, and the offsets that it had then.
 
     Attributes:
+        settings: those of the group's workers.
+        admin: asks for the group's members.
+        offsets: asks for the group's offsets as they are now, and sets them.
+        committed: the offsets by partition, as they were when the group had no member: nothing is
+            written once they are others.
         log_id: the id of the log, with which the offsets were committed.
         doing: what may be done only while no worker runs, for messages.
     """
@@ -89,11 +94,11 @@ class StoppedGroup:
             MembersError: a worker has come.
             StopError: the offsets have changed, so somebody else commits them.
         """
-        refuse_members(self.settings, self.admin, self.doing)
+        _refuse_members(self.settings, self.admin, self.doing)
         if self.offsets.get() != self.committed:
             raise StopError(
                 f"the offsets of group {self.settings.group} have changed since they were looked "
-                "at, and nothing was written: find out who commits them, then run it again"
+                "at: they are left as they are. Find out who commits them, then run it again"
             )
 
     def set(self, commits: Mapping[int, CommittedOffset]) -> None:
@@ -144,7 +149,7 @@ def _await_stopped(settings: Settings, admin: Admin, doing: str) -> None:
     has_told = False
     while True:
         try:
-            return refuse_members(settings, admin, doing)
+            return _refuse_members(settings, admin, doing)
         except MembersError as error:
             if time.monotonic() > deadline:
                 raise MembersError(
@@ -159,7 +164,7 @@ def _await_stopped(settings: Settings, admin: Admin, doing: str) -> None:
         time.sleep(LOOK_S)
 
 
-def refuse_members(settings: Settings, admin: Admin, doing: str) -> None:
+def _refuse_members(settings: Settings, admin: Admin, doing: str) -> None:
     """
     Refuse if a worker may still publish.
 
