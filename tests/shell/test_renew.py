@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from worker.shell.admin import renew, verify
 from worker.shell.admin.renew import _tell_fewer_replicas, base_made_of, former_stops, lineage
 from worker.shell.checkpoint import Checkpoint, first_replica, newest
 from worker.shell.kafka.admin import Topic
+from worker.shell.kafka.reader import TopicMessage
 from worker.shell.ports import LogEntry
 
 LOGS = 4
@@ -95,16 +97,49 @@ def test_a_foreign_record_before_the_definition_is_passed_over(
     """As replicas do; where the definition is another one or missing, nothing is deleted."""
     settings = Settings()
 
-    def check(*records: bytes) -> None:
+    def check(*records: bytes, first: int = 0) -> None:
         entries = [LogEntry(offset, 0, value) for offset, value in enumerate(records)]
-        monkeypatch.setattr(verify, "log_entries", lambda *_: (entry for entry in entries))
-        renew._refuse_without_base(settings)
+        ends = {(settings.topic_fingerprints, 0): (first, len(records))}
+        admin: Any = SimpleNamespace(ends=lambda _: ends)
+        monkeypatch.setattr(verify, "read_log", lambda *_: (entry for entry in entries))
+        renew._refuse_without_base(settings, admin)
 
     check(foreign, settings.rules.declaration("w", FORMAT_VERSION))
     with pytest.raises(DefinitionError, match="the log"):
         check(foreign, DEFINITION.declaration("w", FORMAT_VERSION))
     with pytest.raises(StopError, match="is empty, or its beginning was deleted"):
         check(foreign)
+    with pytest.raises(StopError, match="is empty, or its beginning was deleted"):
+        check(foreign, settings.rules.declaration("w", FORMAT_VERSION), first=1)
+
+
+class SilentReader:
+    """A reader of a topic of which nothing arrives."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def at_end(self) -> bool:
+        return False
+
+    def read(self, _timeout_s: float) -> list[TopicMessage]:
+        return []
+
+    def awaited(self) -> list[tuple[str, int]]:
+        return [("fingerprints", 0)]
+
+    def close(self) -> None: ...
+
+
+def test_a_log_that_does_not_answer_is_not_taken_for_one_without_a_definition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that is away would else let a log be rebuilt that has the definition already."""
+    settings = Settings()
+    admin: Any = SimpleNamespace(ends=lambda _: {(settings.topic_fingerprints, 0): (0, 5)})
+    monkeypatch.setattr(verify, "TopicReader", SilentReader)
+    monkeypatch.setattr(verify, "STALL_S", 0.0)
+    with pytest.raises(StopError, match=r"nothing arrived from fingerprints\[0\] .* safe to run"):
+        verify.is_declared(settings, admin, settings.rules)
 
 
 def _damage(base: Path, damage: str) -> None:

@@ -102,7 +102,7 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
         )
     found = admin.describe([settings.topic_documents, settings.topic_fingerprints])
     source = found.get(settings.topic_documents)
-    if settings.topic_fingerprints in found and _has_definition(settings, definition):
+    if settings.topic_fingerprints in found and _has_definition(settings, admin, definition):
         raise StopError(
             f"the log {settings.topic_fingerprints} already has these parameters: there is "
             "nothing to rebuild. Give the new parameters"
@@ -126,14 +126,14 @@ def plan(settings: Settings, admin: Admin) -> RebuildPlan:
     )
 
 
-def _has_definition(settings: Settings, definition: Definition) -> bool:
+def _has_definition(settings: Settings, admin: Admin, definition: Definition) -> bool:
     """
     Return whether the log has the wanted definition.
 
     False if it has none yet, or if retention has deleted it.
     """
     try:
-        return is_declared(settings, definition)
+        return is_declared(settings, admin, definition)
     except DefinitionError as error:
         there, here = error.differences.get("base_snapshot", (None, None))
         if there and not here:

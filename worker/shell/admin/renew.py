@@ -358,7 +358,7 @@ def retire(settings: Settings, topic: str, *, is_confirmed: bool) -> Retirement:
         )
     topics = admin.existing([settings.topic_documents, settings.topic_fingerprints, topic])
     present = topics[settings.topic_fingerprints]
-    _refuse_without_base(settings)
+    _refuse_without_base(settings, admin)
     _refuse_offsets(settings, topics, present)
     identity = LogIdentity(admin.cluster_id(), topics[topic].topic_id)
     try:
@@ -441,7 +441,7 @@ def _folder_of(base: Path) -> Path:
     return base.parent.parent
 
 
-def _refuse_without_base(settings: Settings) -> None:
+def _refuse_without_base(settings: Settings, admin: Admin) -> None:
     """
     Refuse if the present log does not begin with the base, or if the base is not whole.
 
@@ -449,7 +449,7 @@ def _refuse_without_base(settings: Settings) -> None:
         StopError: which of it is wrong.
     """
     replica = first_replica(settings.rules, settings.base_snapshot)  # reads the base
-    if not is_declared(settings, replica.definition):
+    if not is_declared(settings, admin, replica.definition):
         raise StopError(
             f"the log {settings.topic_fingerprints} is empty, or its beginning was deleted"
         )

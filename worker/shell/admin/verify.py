@@ -1,5 +1,6 @@
 """
-Read all topics of a live or stopped deployment, and check them with `audit.check`.
+Read all topics of a live or stopped deployment, and check them with `audit.check`; or the log
+alone, for commands that need no more.
 
 The ends of the topics are asked for in an order in which each covers the one before: the group's
 offsets, then the answers (up to the end of transactions that are open just now), then the log, then
@@ -24,7 +25,6 @@ from worker.shell.admin.published import AnswerMessage
 from worker.shell.admin.remains import MENDED, OLDEST_MAX
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin, Topic
-from worker.shell.kafka.log import log_entries
 from worker.shell.kafka.reader import TopicMessage, TopicReader
 from worker.shell.pipeline import service
 from worker.shell.pipeline.offsets import foreign
@@ -95,7 +95,8 @@ def verify(
 
 def refuse_wrong(report: Report, therefore: str) -> None:
     """
-    Refuse to write what the log says where it may not be what belongs into the topics.
+    Refuse if published answers differ from the log: these may be another group's topics or
+    settings.
 
     Messages that are no answers at all do not count: anybody can write one, and they stay.
 
@@ -236,17 +237,21 @@ def oldest_left(settings: Settings, topic: Topic, ends: Ends) -> list[list[Topic
     ]
 
 
-def is_declared(settings: Settings, definition: Definition) -> bool:
+def is_declared(settings: Settings, admin: Admin, definition: Definition) -> bool:
     """
     Return whether the log has this definition; not if it has none yet, or has lost its beginning.
 
     Raises:
         DefinitionError: it has another one.
+        StopError: no record arrived for `STALL_S`, so nobody knows.
 
     Cost: the log up to its first declaration.
     """
     acceptance = Acceptance(definition)
-    with closing(log_entries(settings, 0)) as entries:
+    ends = admin.ends({settings.topic_fingerprints: 1})
+    if ends[settings.topic_fingerprints, 0][0] > 0:
+        return False
+    with closing(read_log(settings, ends)) as entries:
         for entry in entries:
             acceptance.accept(entry.value, entry.offset)
             if acceptance.declared is not None:
@@ -285,5 +290,5 @@ def read_committed(
                 behind = ", ".join(f"{name}[{part}]" for name, part in reader.awaited())
                 raise StopError(
                     f"nothing arrived from {behind} in {STALL_S:g} s: is a broker away, "
-                    "or a transaction open?"
+                    "or a transaction open? It is safe to run the command again"
                 )
