@@ -183,7 +183,7 @@ class FingerprintKeys(BaseModel):
         "weight",
         (
             "Weight of every other shingle. 0 leaves these shingles out, unless a document has "
-            f"fewer than {_DEFAULT.shingles_min} with a function word."
+            f"fewer than {_DEFAULT.shingles_min} shingles with a function word."
         ),
         low=0,
         high=255,
