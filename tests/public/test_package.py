@@ -333,6 +333,10 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
         lambda: library.Deduplicator(text_characters_max=0),
         "text_characters_max must be .* 1 or more, got 0",
     ),
+    (
+        lambda: library.extract_pages(["<p>a"], characters_max=-1),
+        "characters_max must be 0 or more, got -1",
+    ),
     (lambda: library.Retention(expire_after_ms=-1), "expire_after_ms must be 0 .* to .*, got -1"),
     (
         lambda: library.Retention(expire_from="middle"),

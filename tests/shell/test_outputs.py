@@ -587,3 +587,21 @@ def test_a_folder_that_cannot_be_listed_is_an_error(
         with pytest.raises(StopError, match=r"cannot list .*secret: Permission denied\. Make it"):
             files_of([str(name)])
     assert files_of([str(tmp_path / "*.jsonl")]) == [str(tmp_path / "a.jsonl")]
+
+
+def test_a_folder_that_a_pattern_cannot_enter_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be listed, so `glob` knows of what is in it, and takes none of that for a folder."""
+    stat = os.stat
+
+    def guarded(place: str | Path, **options: bool) -> os.stat_result:
+        if "shut/" in str(place):
+            raise PermissionError(13, "Permission denied", str(place))
+        return stat(place, **options)
+
+    (tmp_path / "shut" / "sub").mkdir(parents=True)
+    monkeypatch.setattr(os, "stat", guarded)
+    for pattern in ("*/*/a.jsonl", "**/a.jsonl", "**/*.jsonl", "*/a.jsonl"):
+        with pytest.raises(StopError, match=r"cannot list .*shut: Permission denied\. Make it"):
+            files_of([str(tmp_path / pattern)])

@@ -41,9 +41,9 @@ BLOCK = U(16)  # code points that are tried together
 FAR = U(0xFFFFFFFFFFFFFFFF)  # no entry has these bits, and no text so many tokens
 # Of an entry of `plain`: what `scan_bytes` does not write.
 STRANGE = U(1 << unicode.PLAIN_CHANGES | 1 << unicode.PLAIN_OTHER | 1 << unicode.PLAIN_MOVES)
-LONGER_MAX = U(
-    8
-)  # of 64 bytes: where more begin characters of three bytes, these are no few dashes
+# Of 64 bytes so many may begin characters of three bytes, such as dashes. With more the text is one
+# of another script.
+LONGER_MAX = U(8)
 
 
 @fused
@@ -81,7 +81,10 @@ def _fold_two(text: Any, block: Any, begins: Any, points: Any, out: Any, to: Any
 
 @fused
 def _fold_three(text: Any, block: Any, begins: Any, points: Any, out: Any, to: Any) -> Any:
-    """`_fold_two` for characters of three bytes. One that is not in `plain` is STRANGE."""
+    """
+    Fold the characters of three bytes that begin at these bits of a block, as `_fold_two` does, and
+    return the same. The entry of one that is not in `plain` is STRANGE.
+    """
     words = U(0)
     about = U(0)
     while begins != U(0):

@@ -159,7 +159,8 @@ def extract_pages(
             share it out; and of REASONS, what was left out for each.
         characters_max: what is longer ends there.
     Raises:
-        ValueError: a field of another name, or not as many `kinds` as bodies.
+        ValueError: a field of another name, not as many `kinds` as bodies, or `characters_max` is
+            negative.
         TypeError: a body is neither `str` nor bytes, or `bodies` is one, not a list of them.
 
     Cost: linear in the bodies, about 2 ns a byte, without the interpreter's lock.
@@ -174,6 +175,8 @@ def extract_pages(
     for body in bodies:
         check_type("a body", body, (str, bytes))
     check_type("characters_max", characters_max, (int, np.integer))
+    if characters_max < 0:
+        raise ValueError(f"characters_max must be 0 or more, got {characters_max}")
     unknown = [name for name in fields if name not in FIELDS]
     if unknown:
         raise ValueError(f"the fields of a page are {sorted(FIELDS)}, got {unknown}")

@@ -1,8 +1,8 @@
 """
 Plain texts as the fingerprint kernel reads them: in UTF-8, where they are.
 
-The kernel here does what `extract_batch` does with a plain text, and nothing else. So texts need
-not wait until the code for pages has been compiled, which takes as long as all the rest.
+The kernel here gives the text that `extract_batch` gives of a plain text. So texts need not wait
+until the code for pages has been compiled, which takes as long as all the rest.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ class MappedColumn(Generic[T]):
 
     `address` is where its first element lies, for kernels; it changes with `resize` and `reserve`.
 
-    The system makes a huge page when it is first written: .1 ms, and some 5 ms in a virtual machine
-    whose host has given it to others. Columns that grow together need theirs together, so a call of
-    the index makes one ahead (`back`).
+    The system makes a huge page when it is first written. That takes 0.1 ms, and some 5 ms in a
+    virtual machine whose host has given it to others. Columns that grow together need theirs
+    together, so a call of the index makes one ahead (`back`).
     """
 
     def __init__(self, dtype: type[T], size: int) -> None:
@@ -55,8 +55,8 @@ class MappedColumn(Generic[T]):
 
     def reserve(self, size: int) -> None:
         """
-        Make room for `size` elements, of which `resize` will show those that it asks for. Cost and
-        error are those of `resize`.
+        Make room for `size` elements, of which `resize` will show those that it asks for; it gives
+        back the rest. Cost and error are those of `resize`.
         """
         shown = len(self.array)
         if self._bytes(size) > len(self._map):
@@ -65,8 +65,11 @@ class MappedColumn(Generic[T]):
 
     def back(self, first: int = 0, stop: int | None = None) -> bool:
         """
-        Make one huge page ahead: the first that is not there of those that begin within elements
-        `first` to `stop` - 1, or behind `first`. False: they are all there.
+        Make one huge page ahead, the first that is not there yet. False: they are all there.
+
+        Args:
+            first: the page that this element lies in is there; those behind it are looked at.
+            stop: if set, only pages that begin before this element.
         """
         size = len(self._map)
         end = size if stop is None else min(size, stop * self._dtype.itemsize)

@@ -333,7 +333,7 @@ def _last_of_chain(url: str | Path) -> str:
 def check_name(name: str | Path) -> None:
     """
     Raise a StopError for a name that no file can have: an empty one, which `Path` takes for the
-    folder that we are in, or one with a null or a lone surrogate in it.
+    folder that we are in, or one with a null or a lone surrogate in it that stands for no byte.
     """
     try:
         encoded = os.fsencode(name)
@@ -571,17 +571,21 @@ def _check_searched(folders: Sequence[str], name: str, given: int) -> None:
     Raises:
         StopError: one may not be searched, and its name does not leave it out.
     """
+    if glob.has_magic(name) and folders[-1] == "**":
+        return  # that part has listed them all
     below = [*folders, name] if name == "**" else folders
-    for folder in map(Path, glob.glob(str(Path(*below)), recursive=True)):  # noqa: PTH207
-        is_left_out = is_aside(folder.parts[given:]) or folder.name == _FOR_ADMINISTRATOR
-        if is_left_out or not folder.is_dir():
+    # With a slash at the end `glob` passes over files.
+    for folder in map(Path, glob.glob(f"{Path(*below)}/", recursive=True)):  # noqa: PTH207
+        if is_aside(folder.parts[given:]) or folder.name == _FOR_ADMINISTRATOR:
             continue
         try:
             if glob.has_magic(name):
                 os.scandir(folder).close()
-            else:
-                (folder / name).exists()
-        except FileNotFoundError:  # it is gone
+            # A folder that may be listed, but not entered, has no folders for `glob`. `exists` is
+            # False for any error from Python 3.14 on, and `Path` drops a dot.
+            asked = os.curdir if glob.has_magic(name) else name
+            os.stat(os.path.join(folder, asked))  # noqa: PTH116, PTH118
+        except (FileNotFoundError, NotADirectoryError):  # it is gone, or is none
             pass
         except OSError as error:
             raise _unlisted(folder, error.strerror) from error
