@@ -226,7 +226,7 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
             self._engine.check_whole()
         except RuntimeError as error:
             return f"<Deduplicator: {error}>"
-        known = f"{len(self):,} originals, {len(self._clusters.pairs()):,} duplicates"
+        known = f"{len(self):,} originals, {len(self._clusters):,} duplicates"
         return f"<Deduplicator: {known}, {self.definition.search}>"
 
     def __reduce_ex__(self, _: object, /) -> NoReturn:
@@ -664,7 +664,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         Clusters are in the order of their first duplicates.
 
         Every duplicate is near its original; two duplicates may be less near. If the doc_id of an
-        original comes again with another text, its former duplicates are in no cluster any more.
+        original comes again with another text, or after it was deleted or had left by `retention`,
+        its former duplicates are in no cluster any more.
+
         Cost: O(duplicates).
         """
         return self._clusters.lists()
