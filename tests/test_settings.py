@@ -310,7 +310,7 @@ def test_a_former_setting_is_refused_with_what_to_do(
         load_settings()
 
 
-@pytest.mark.parametrize("name", FORMERS.keys() - {"fault", "kafka_options"})
+@pytest.mark.parametrize("name", sorted(FORMERS.keys() - {"fault", "kafka_options"}))
 def test_a_former_variable_in_lower_case_is_refused(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
