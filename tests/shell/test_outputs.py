@@ -587,6 +587,11 @@ def test_a_folder_that_cannot_be_listed_is_an_error(
         with pytest.raises(StopError, match=r"cannot list .*secret: Permission denied\. Make it"):
             files_of([str(name)])
     assert files_of([str(tmp_path / "*.jsonl")]) == [str(tmp_path / "a.jsonl")]
+    monkeypatch.chdir(tmp_path)
+    assert files_of(["*.jsonl"]) == ["a.jsonl"]
+    for pattern in patterns:
+        with pytest.raises(StopError, match="cannot list secret: Permission denied"):
+            files_of([pattern])
 
 
 def test_a_folder_that_a_pattern_cannot_enter_is_an_error(

@@ -560,7 +560,7 @@ def files_here(pattern: str, path: Path, tell: Callable[[str], None] = tell_nobo
     return _without_aside(pattern, parts, tell, is_folder=path.is_dir())
 
 
-def _check_searched(folders: Sequence[str], name: str, given: int) -> None:
+def _check_searched(folders: tuple[str, ...], name: str, given: int) -> None:
     """
     Check that `glob` can look for a part of a pattern in the folders before it. It would pass over
     one that may not be searched, and its files would be left out without a word.
@@ -571,7 +571,7 @@ def _check_searched(folders: Sequence[str], name: str, given: int) -> None:
     Raises:
         StopError: one may not be searched, and its name does not leave it out.
     """
-    if glob.has_magic(name) and folders[-1] == "**":
+    if glob.has_magic(name) and folders[-1:] == ("**",):
         return  # that part has listed them all
     below = [*folders, name] if name == "**" else folders
     # With a slash at the end `glob` passes over files.
