@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     client: float
 
 
-TEXT_OF_5_KB = Parts(prepare=14.4, apply=1.5, answer=2.0, client=16.0)
+TEXT_OF_5_KB = Parts(prepare=14.4, apply=1.6, answer=2.2, client=16.0)
 
 
 def documents_per_s(parts: Parts, search_us: float, workers: int, cores: int) -> float:
