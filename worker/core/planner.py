@@ -511,7 +511,7 @@ def directed_us(rules: SearchRules, documents: int) -> float | None:
     grow as the entries that are read.
 
     >>> directed_us(SearchRules(), 1), directed_us(SearchRules(patterns=48), 10**6)
-    (4.1, None)
+    (4.3, None)
     """
     size = measured(rules)
     if size is None:
