@@ -30,6 +30,7 @@ from worker.core.tokens import HEXADECIMAL_MIN, IDENTIFIER_MIN
 # A table of 256 KB of words that were seen before, with hash and vote, takes 4 to 13 % off English
 # texts, nothing off the corpus of 30 languages, and adds up to 8 % to eight languages: one word in
 # four is not in it, and it competes for the cache with other processes.
+# One function for characters of two and of three bytes takes 4.8 µs for the Russian text, not 3.4.
 #
 #     text   "Don't ПАНИКА"
 #     out    "don t паника"      edges 0 3 4 5 6 18: token t is out[edges[2t] : edges[2t + 1]]

@@ -233,8 +233,7 @@ def _stands_for(name: str, output: str | Path, *, below: bool = False) -> bool:
         return False
     # The folders before the first pattern may be links. `*/..` has no pattern left as a path.
     parts = Path(os.path.abspath(path)).parts  # noqa: PTH100
-    patterns = (number for number, part in enumerate(parts) if glob.has_magic(part))
-    first = next(patterns, len(parts))
+    first = _spelled_out(parts)
     pattern = (*real_path(Path(*parts[:first])).parts, *parts[first:])
     return any(_matches(target.parts, pattern, below=below) for target in targets)
 
@@ -549,15 +548,20 @@ def files_here(pattern: str, path: Path, tell: Callable[[str], None] = tell_nobo
         return [path]
     else:
         names = map(Path, glob.glob(str(path), recursive=True))  # noqa: PTH207
-        magic = [number for number, part in enumerate(path.parts) if glob.has_magic(part)]
-        given = magic[0] if magic else len(path.parts)
-        if is_aside(path.parts[given:]):  # it asks for them
-            given = len(path.parts)
-        for end in range(magic[0] if magic else len(path.parts), len(path.parts)):
+        first = _spelled_out(path.parts)
+        # A pattern that names what is left out asks for it.
+        given = len(path.parts) if is_aside(path.parts[first:]) else first
+        for end in range(first, len(path.parts)):
             _check_searched(path.parts[:end], path.parts[end], given)
     files = sorted(name for name in names if not name.is_dir())
     parts = [(file, file.parts[given:]) for file in files]
     return _without_aside(pattern, parts, tell, is_folder=path.is_dir())
+
+
+def _spelled_out(parts: Sequence[str]) -> int:
+    """Return how many parts of a path stand before the first that is a pattern, or all."""
+    patterns = (number for number, part in enumerate(parts) if glob.has_magic(part))
+    return next(patterns, len(parts))
 
 
 def _check_searched(folders: tuple[str, ...], name: str, given: int) -> None:
@@ -571,7 +575,8 @@ def _check_searched(folders: tuple[str, ...], name: str, given: int) -> None:
     Raises:
         StopError: one may not be searched, and its name does not leave it out.
     """
-    if glob.has_magic(name) and folders[-1:] == ("**",):
+    is_pattern = glob.has_magic(name)
+    if is_pattern and folders[-1:] == ("**",):
         return  # that part has listed them all
     below = [*folders, name] if name == "**" else folders
     # With a slash at the end `glob` passes over files.
@@ -579,11 +584,11 @@ def _check_searched(folders: tuple[str, ...], name: str, given: int) -> None:
         if is_aside(folder.parts[given:]) or folder.name == _FOR_ADMINISTRATOR:
             continue
         try:
-            if glob.has_magic(name):
+            if is_pattern:
                 os.scandir(folder).close()
             # A folder that may be listed, but not entered, has no folders for `glob`. `exists` is
             # False for any error from Python 3.14 on, and `Path` drops a dot.
-            asked = os.curdir if glob.has_magic(name) else name
+            asked = os.curdir if is_pattern else name
             os.stat(os.path.join(folder, asked))  # noqa: PTH116, PTH118
         except (FileNotFoundError, NotADirectoryError):  # it is gone, or is none
             pass
