@@ -10,11 +10,14 @@ from typing import Any, cast
 import pytest
 import structlog
 
+from tests.shell.memory_log import MemoryLog, MemoryReader
 from worker.errors import RetryError, StopError
+from worker.log.record import record_digest
 from worker.settings import Settings
 from worker.shell.admin import rebuild
+from worker.shell.kafka import log as kafka_log
 from worker.shell.kafka.admin import Admin, Topic
-from worker.shell.kafka.log import LogConsumer
+from worker.shell.kafka.log import LogConsumer, log_entries
 from worker.shell.kafka.topics import (
     Problem,
     check_topics,
@@ -22,6 +25,7 @@ from worker.shell.kafka.topics import (
     other_partitions,
     topic_specs,
 )
+from worker.shell.pipeline import service
 from worker.shell.pipeline.offsets import CommitMetadata, check_log
 from worker.shell.pipeline.service import Incarnation, Periodic
 
@@ -240,6 +244,31 @@ def test_a_brokers_clock_that_jumps_forward_is_told(
     log.close()
     assert len(told) == lines
     assert all("clock of the broker" in line["remedy"] for line in told)
+
+
+def test_a_log_that_does_not_come_to_its_end_is_not_taken_for_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither by a reader of all its records, nor by one that asks for a single one."""
+
+    class Stalled(MemoryReader):
+        """Gets no more than the first records of a longer log."""
+
+        def end(self) -> tuple[int, int]:
+            return 0, 5
+
+    memory = MemoryLog(lambda: 0)
+    memory.append([b"a", b"b"])
+    monkeypatch.setattr(kafka_log, "LogConsumer", lambda _, offset: Stalled(memory, offset))
+    settings = Settings(topic_fingerprints="f").model_copy(update={"call_timeout_s": 0.01})
+    assert service.record_digest_at(settings, 1) == record_digest(b"b")
+    says = r"f\[0\]: nothing arrived in 0.01 s at offset 2, before its end 5: .*call_timeout_s"
+    entries = log_entries(settings, 0)
+    assert [next(entries).value, next(entries).value] == [b"a", b"b"]
+    with pytest.raises(StopError, match=says):
+        next(entries)
+    with pytest.raises(StopError, match="nothing arrived"):
+        service.record_digest_at(settings, 4)
 
 
 def commit_metadata(log: list[str | None], *committed: CommitMetadata) -> None:

@@ -146,16 +146,25 @@ def deleted_record(topic: str, offset: int) -> StopError:
 
 def log_entries(settings: Settings, offset: int) -> Generator[LogEntry, None, None]:
     """
-    Yield the records from an offset to the log's present end, for at most `call_timeout_s`. Yields
-    none if the offset is gone.
+    Yield the records from an offset to the log's present end. Yields none if the offset is gone.
+
+    Raises:
+        StopError: nothing arrived for `call_timeout_s` before that end.
     """
     with closing(LogConsumer(settings, offset)) as log:
         first, stop = log.end()
         deadline = time.monotonic() + settings.call_timeout_s
-        while first <= offset < stop and time.monotonic() < deadline:
-            for entry in log.read(1.0):
-                yield entry
-                offset = entry.offset + 1
+        while first <= offset and (reached := log.position()) < stop:
+            yield from log.read(1.0)
+            if log.position() > reached:
+                deadline = time.monotonic() + settings.call_timeout_s
+            elif time.monotonic() >= deadline:
+                raise StopError(
+                    f"reading the log {settings.topic_fingerprints}[0]: nothing arrived in "
+                    f"{settings.call_timeout_s:g} s at offset {reached}, before its end {stop}: is "
+                    "a broker away, or a transaction open? It is safe to run the command again; on "
+                    "a slow network, raise call_timeout_s"
+                )
 
 
 class LogAppender:

@@ -695,7 +695,10 @@ def admit(settings: Settings, admin: Admin, documents: Topic, log: ReplicatedLog
 
 def record_digest_at(settings: Settings, offset: int) -> str | None:
     """
-    Return the digest of the log's record at an offset; None when it is gone, or does not come.
+    Return the digest of the log's record at an offset; None if it is gone.
+
+    Raises:
+        StopError: it did not arrive in time, so nobody knows.
     """
     with closing(log_entries(settings, offset)) as entries:
         for entry in entries:
