@@ -14,7 +14,7 @@ import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from neardup import Deduplicator
+from neardup import Deduplicator, Deletion
 
 from tests.cli.program import ARTICLE, OTHER, lines, run
 from worker.shell.files.archives.columns import plain
@@ -107,6 +107,23 @@ def test_every_kind_of_frame_prefers_by_a_column(make: Any) -> None:
     if isinstance(again, pyarrow.RecordBatchReader):
         again = again.read_all()
     assert list(map(plain, again["stays"])) == [False]
+
+
+@pytest.mark.parametrize("prefer", ["first", "longest"])
+@pytest.mark.parametrize("between", [None, Deletion("a")], ids=["other text", "deleted"])
+def test_a_doc_id_that_comes_again_names_one_cluster(prefer: str, between: Deletion | None) -> None:
+    """That of the text which has it now; its former copies are in none, as in `clusters`."""
+    named = [("a", ARTICLE), ("b", ARTICLE), ("a", OTHER), ("c", OTHER), ("d", OTHER)]
+    rows: list[Any] = [{"doc_id": doc_id, "text": text} for doc_id, text in named]
+    if between is not None:
+        rows.insert(2, between)
+    found = Deduplicator(threads=1)
+    frame = found.verdicts_frame(pandas.Series(rows), prefer=prefer)
+    judged = frame[frame["verdict"] != "deleted"]
+    assert judged["stays"].tolist() == [True, False, True, False, False]
+    assert judged["cluster"].fillna("").tolist() == ["", "", "a", "a", "a"]
+    assert judged["cluster_size"].fillna(0).tolist() == [0, 0, 3, 3, 3]
+    assert found.clusters() == [["a", "c", "d"]]
 
 
 def test_what_cannot_be_preferred_is_refused_before_anything_is_judged() -> None:

@@ -268,12 +268,20 @@ class ChoiceNotes:
         return sorted_members([np.empty(0, MEMBER), *self._members])
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return the size of each document's cluster, in noted documents; 0 without a cluster."""
+        """
+        Return the size of each document's cluster, in noted documents; 0 without a cluster.
+
+        If a doc_id has begun several, the last one has its name, and the documents of the others
+        are in none, as in `DuplicateClusters`.
+        """
         members = self.members()
         edges = _edges(members)
         counts = np.diff(edges, append=len(members))
+        key = members["key"][edges]
+        is_last = np.ones(len(edges), np.bool_)
+        is_last[:-1] = (key[1:] != key[:-1]).any(axis=1)
         sizes = np.zeros(self._next - self._first, np.int64)
-        sizes[members["place"] - self._first] = np.repeat(counts, counts)
+        sizes[members["place"] - self._first] = np.repeat(counts * is_last, counts)
         return sizes
 
     @property

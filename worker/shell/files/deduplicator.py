@@ -539,9 +539,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         distance, similarity, copies (of the original so far), better_copy (whether it is better
         than its original; empty without preferred_copies), kept_apart (why it is new although an
         original is similar enough); and, unless the frame is judged as it is read, cluster (the
-        doc_id of its original) and cluster_size (how many of the frame's rows are in it). A row
-        that cannot be judged has the verdict "not-judged" and its error as the reason; a warning
-        says how many there are.
+        doc_id of its original) and cluster_size (how many of the frame's rows are in it), both
+        empty for copies of what that doc_id was before. A row that cannot be judged has the verdict
+        "not-judged" and its error as the reason; a warning says how many there are.
 
         Args:
             frame: a frame of pandas (its index is kept, and read as columns where it has names),
