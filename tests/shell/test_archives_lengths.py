@@ -266,6 +266,20 @@ def test_no_record_is_looked_for_within_a_page_that_is_cut_short(tmp_path: Path,
     assert "cut short" in only.reason and "write the archive again" in only.reason
 
 
+def test_an_arc_that_is_cut_within_a_page_which_its_crawler_unpacked_says_so(
+    tmp_path: Path,
+) -> None:
+    """The response still has the length of the packed body, and half of the page is longer."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Length: 9\r\n\r\n"
+    line = b"http://example.org/%d 1.2.3.4 20240501120000 text/html %d\n"
+    records = [line % (number, len(head + PAGE)) + head + PAGE + b"\n" for number in range(2)]
+    assert urls(read(tmp_path, b"".join(records)[:-1], "a.arc")) == ["0", "1"]
+    for lost in range(2, len(PAGE) - 9):
+        found = read(tmp_path, b"".join(records)[:-lost], "a.arc")
+        assert urls(found) == ["0"]
+        assert "cut short" in damage(found)[0].reason
+
+
 class CountedSegment(Segment):
     """Counts the bytes that are read, again or not."""
 

@@ -568,13 +568,16 @@ def _block_of_arc(segment: Segment, length: int, body_max: int) -> bytes:
 
 def _is_whole(block: bytes) -> bool:
     """
-    Return whether a response has all the bytes that it promises.
+    Return whether a response has all the bytes that it promises, and no others.
 
-    The record's length may count line ends that a copy has lost.
+    The record's length may count line ends that a copy has lost. A body that is longer than it
+    promises, because the crawler has unpacked it, may have had any length.
     """
     response = parse_response(block)
     length = response.headers.get("content-length", "")
-    return bool(LENGTH.fullmatch(length)) and len(response.body) >= int(length)
+    if not LENGTH.fullmatch(length) or len(response.body) < int(length):
+        return False
+    return not behind_body(response).strip(b"\r\n")
 
 
 def _capture_of_arc(  # the fields of its line, and what is asked
