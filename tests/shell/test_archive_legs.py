@@ -181,7 +181,7 @@ def test_a_run_that_ends_at_each_rename_goes_on(
     monkeypatch.setattr(steps, "engine", lambda *_: nullcontext(NamingEngine()))
     in_legs = command(output, *options, "--state", tmp_path / "state", "--task-memory", "1G")
     ends = end_at_each_rename(monkeypatch, in_legs, lambda: NamingEngine.step)
-    assert set(ends) == {"command", "rows", "ask", "judge", "verdicts", "choose", "copy"}
+    assert set(ends) == {"command", "rows", "ask", "judge", "verdicts", "ids", "choose", "copy"}
     assert min(ends.values()) > 1
     assert files(output) == files(whole)
     assert known_in(tmp_path / "state") == known_in(tmp_path / "whole_state")

@@ -258,16 +258,21 @@ def test_a_run_whose_folders_cannot_be_removed_stays_that_run(
 
 @pytest.mark.usefixtures("here")
 def test_people_are_told_what_dedup_tells_them(tmp_path: Path) -> None:
-    """The summary, documents that took the place of others, and those that are named apart."""
+    """
+    The summary, documents that took the place of others, those that have the doc_id of a duplicate
+    in another input, and those that are named apart.
+    """
     (tmp_path / "in").mkdir()
     ids = {"a": "xxy", "b": "xyzz"}
     for name, own in ids.items():
-        rows = ({"doc_id": one, "text": f"The {n} of {name}."} for n, one in enumerate(own))
+        rows = [{"doc_id": one, "text": f"The {n} of {name}."} for n, one in enumerate(own)]
+        rows += [{"doc_id": "q", "text": rows[2]["text"]}, {"doc_id": name, "text": f"Is {name}."}]
         (tmp_path / "in" / f"{name}.jsonl").write_text(lines(*rows, "[", {"text": ""}))
     options = ("--keep", "new", "--output")
     kept = tmp_path / "kept.jsonl"
     expected = run("dedup", tmp_path / "in", *options, kept, "--threads", "1").splitlines()[-3:]
     assert [one.partition(" have")[0] for one in expected[:2]] == ["2 documents", "2 documents"]
+    assert "(13 documents, 10 ids)" in expected[0] and "of a duplicate" in expected[0]
     found = archive(tmp_path / "out", *options[:2]).splitlines()[-3:]
     assert found[:2] == expected[:2]
     without_seconds, seconds = expected[2].rsplit("; ", 1)

@@ -220,8 +220,7 @@ def _work(
             judge_all(run, tasks, tell, threads, state)
     if not quiet:
         named_apart = run.results("judge")[-1]["named_apart"]
-        # Ids of two inputs are kept apart, so each input has its own that are repeated.
-        found = [Repeats(*result["repeats"]) for result in run.results("verdicts")]
+        found = [Repeats(*result["repeats"]) for result in run.results("ids")]
         repeats = Repeats(*map(sum, zip(*found, strict=True)))
         tell_of_ids(repeats, named_apart, run.options.id_column)
 

@@ -3,14 +3,16 @@ The tasks of a run that write what users read, once all rows are judged.
 
     rows/000000.parquet + judge/answers-… ──► verdicts/000000.jsonl.zst
                                           ──► choice/members-000000.npy
+                                          ──► choice/ids-000000.npy
+            choice/ids-*.npy, a range of hashes ──► how many documents have another one's doc_id
             choice/members-*.npy, a range of keys ──► choice/chosen-000000.npy
     the input + choice/chosen-*.npy ──► kept/000000-NAME, duplicates/000000-NAME
                                     ──► copies/000000.jsonl
 
 Which document of a cluster is kept, and how large the cluster is, can be known only when all of its
 documents are. Their rows of the table of clusters (`choice.py`) are sorted by keys, so a task of
-the second step reads its own range of each file, and no task reads all answers again. A range has
-some `MEMBERS` rows.
+the third step reads its own range of each file, and no task reads all answers again. A range has
+some `MEMBERS` rows. It is the same with doc_ids, of which two inputs may have some in common.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from worker.shell.files.choice import (
 from worker.shell.files.frames import verdict_writer
 from worker.shell.files.keeping import copy_documents, format_kept
 from worker.shell.files.outputs import written
-from worker.shell.files.repeats import RepeatedIds
+from worker.shell.files.repeats import NAMED, RepeatedIds, repeats_of, sorted_names
 from worker.shell.messages.json_columns import insides
 
 MEMBERS = 1 << 22  # rows of the table of clusters in memory at once, about
@@ -46,11 +48,11 @@ _CHOSEN = np.dtype([("place", "<i8"), ("size", "<i8")])  # of a kept document, a
 
 def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     """
-    Write the verdicts on the documents of an input and, if documents are kept, its rows of the
-    table of clusters.
+    Write the verdicts on the documents of an input, the hashes of their doc_ids and, if documents
+    are kept, its rows of the table of clusters.
 
-    Returns how many verdicts of each kind there are, how many documents took the place of another
-    one, and how many have something to choose by.
+    Returns how many verdicts of each kind there are, how many documents have come again, and how
+    many have something to choose by.
 
     Memory: the rows of two groups, a file of answers with its originals, and some 130 bytes for
     each original and duplicate if documents are kept.
@@ -72,13 +74,16 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
                 outcomes[answered.outcome] += 1
                 write(record, answered)
             report(outcomes.total())
-    members = notes.members()
-    if len(members):  # a map of no rows cannot be made
-        with written(_members(run, number)) as stream:
-            np.save(stream, members)
+    for path, rows in (
+        (_members(run, number), notes.members()),
+        (_ids(run, number), repeated.named()),
+    ):
+        if len(rows):  # a map of no rows cannot be made
+            with written(path) as stream:
+                np.save(stream, rows)
     return {
         "outcomes": outcomes,
-        "repeats": [*repeated.repeats()],
+        "redelivered": repeated.redelivered,
         "scored": notes.scored,
         "unscored": notes.unscored,
     }
@@ -88,13 +93,40 @@ def _members(run: Run, number: int) -> Path:
     return run.path("choice", f"members-{number:06}.npy")
 
 
+def _ids(run: Run, number: int) -> Path:
+    return run.path("choice", f"ids-{number:06}.npy")
+
+
 def _chosen(run: Run, part: int) -> Path:
     return run.path("choice", f"chosen-{part:06}.npy")
 
 
 def choosers(run: Run) -> int:
-    """Return how many tasks choose."""
+    """Return how many tasks choose, and how many count doc_ids."""
     return 1 + (run.firsts[-1] - run.firsts[run.references]) // MEMBERS
+
+
+def _part_of(run: Run, rows: NDArray[np.void], keys: NDArray[np.uint64], part: int) -> Any:
+    """Return a copy of those of sorted rows whose keys are in one of so many equal ranges."""
+    begin, stop = (bisect_left(keys, -(-(at << 64) // choosers(run))) for at in (part, part + 1))
+    return np.array(rows[begin:stop])
+
+
+def count_ids(run: Run, part: int) -> dict[str, Any]:
+    """
+    Return how many documents have the doc_id of another one, of doc_ids with hashes in one of so
+    many equal ranges.
+
+    Memory: some 60 bytes for each of these documents.
+    """
+    found = [np.empty(0, NAMED)]
+    for number in range(run.references, len(run.inputs)):
+        if _ids(run, number).exists():
+            named = np.load(_ids(run, number), mmap_mode="r")
+            own = _part_of(run, named, named["doc_id"], part)
+            own["input"] = number
+            found.append(own)
+    return {"repeats": [*repeats_of(sorted_names(np.concatenate(found)))]}
 
 
 def choose(run: Run, part: int) -> dict[str, Any]:
@@ -109,11 +141,7 @@ def choose(run: Run, part: int) -> dict[str, Any]:
     for number in range(run.references, len(run.inputs)):
         if _members(run, number).exists():
             members = np.load(_members(run, number), mmap_mode="r")
-            keys = members["key"][:, 0]
-            begin, stop = (
-                bisect_left(keys, -(-(at << 64) // choosers(run))) for at in (part, part + 1)
-            )
-            found.append(np.array(members[begin:stop]))
+            found.append(_part_of(run, members, members["key"][:, 0], part))
     members = sorted_members(found)
     best, sizes = best_of(members, run.options.per_cluster)
     chosen = np.empty(len(best), _CHOSEN)

@@ -72,7 +72,7 @@ from worker.shell.files.state import (
     runs_in,
 )
 
-FORMAT = 3  # of the files in a run's folder: another one for each change of what is in them
+FORMAT = 4  # of the files in a run's folder: another one for each change of what is in them
 OUTPUTS = ("verdicts", "kept", "copies", "duplicates")  # folders that users read
 LIMITS = (
     "document_bytes_max",
@@ -296,7 +296,7 @@ class Run:
                 return [f"rows/{number:06}.{kind}" for kind in ("parquet", "jsonl")]
             case "verdicts":
                 name = f"verdicts/{number:06}.{self.options.format}"
-                return [name, f"choice/members-{number:06}.npy"]
+                return [name, *(f"choice/{kind}-{number:06}.npy" for kind in ("members", "ids"))]
             case "choose":
                 return [f"choice/chosen-{number:06}.npy"]
             case "copy":

@@ -6,6 +6,7 @@ already complete.
     ask-LEG     tasks a leg         what each row may be a copy of, if the judge has legs
     judge       one task a leg      what becomes of each
     verdicts    a task a file       verdicts
+    ids         a task a range      how many documents have another one's doc_id
     choose      a task a range      which document of each cluster is kept, if documents are
     copy        a task a file       the kept documents
     state, damage, summary          here
@@ -37,7 +38,13 @@ import pyarrow
 
 from worker.errors import StopError, install_extra
 from worker.shell.archive.legs import ask_rows, ask_sizes, leg_of, remove_judged
-from worker.shell.archive.outputs import choose, choosers, copy_kept, write_verdicts
+from worker.shell.archive.outputs import (
+    choose,
+    choosers,
+    copy_kept,
+    count_ids,
+    write_verdicts,
+)
 from worker.shell.archive.run import Run, check_limit
 from worker.shell.archive.server import ENDING_S, own_server
 from worker.shell.archive.tasks import judge_rows, make_rows
@@ -45,7 +52,6 @@ from worker.shell.files.account import InputTally, RunAccount
 from worker.shell.files.choice import FIRST
 from worker.shell.files.outputs import written
 from worker.shell.files.places import shown_name
-from worker.shell.files.repeats import Repeats
 from worker.shell.files.state import RunState
 
 WAIT_S = 0.5
@@ -127,12 +133,14 @@ def judge_all(
     counts = [stop - first for first, stop in zip(run.firsts, run.firsts[1:], strict=False)]
     counts[:begin] = [0] * begin  # nothing is written for references
     _run("verdicts", write_verdicts, run, engine, counts, tell, begin)
+    parts = choosers(run)
+    ranges = [sum(counts) // parts] * parts
+    _run("ids", count_ids, run, engine, ranges, tell)
     if run.options.keep:
         found = run.results("verdicts")
         scored, unscored = (sum(one[name] for one in found) for name in ("scored", "unscored"))
         run.options.preference.check_scores(scored, unscored)
-        parts = choosers(run)
-        _run("choose", choose, run, engine, [sum(counts) // parts] * parts, tell)
+        _run("choose", choose, run, engine, ranges, tell)
         _run("copy", copy_kept, run, engine, counts, tell, begin)
     summary = _account(run).summary()
     if state is not None:
@@ -205,7 +213,7 @@ def _account(run: Run) -> RunAccount:
     verdicts = run.results("verdicts")
     for result in verdicts:
         outcomes.update(result["outcomes"])
-    again = sum(Repeats(*result["repeats"]).redelivered for result in verdicts)
+    again = sum(result["redelivered"] for result in verdicts)
     named_apart = run.results("judge")[-1]["named_apart"][0]
     if not run.options.keep:
         return RunAccount(inputs, references, outcomes, again, named_apart, None, None, None)

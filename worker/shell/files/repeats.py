@@ -17,7 +17,7 @@ _COMPARED = (RowKind.FULL, RowKind.SHORT)
 _AGAIN_MIN = 10  # rows that come again: more are no chance
 # The hashes of a document's doc_id and of its text, its input, and whether it replaced an original
 # with its doc_id and another text, or is an original that came again.
-_NAMED = np.dtype(
+NAMED = np.dtype(
     [("doc_id", "<u8"), ("text", "<u8"), ("input", "<i4"), ("replaces", "?"), ("is_again", "?")]
 )
 
@@ -96,12 +96,12 @@ class RepeatedIds:
     def __init__(self, inputs: Inputs | None = None) -> None:
         self.redelivered = 0
         self._inputs = inputs
-        self._named = bytearray()  # a _NAMED for each document
+        self._named = bytearray()  # a NAMED for each document
 
     def take(self, rows: JudgedRows, held: OriginalStore) -> None:
         """Note judged rows, with the originals that they name."""
         part = rows.record.between(rows.first, rows.stop)
-        named = np.zeros(len(part), _NAMED)
+        named = np.zeros(len(part), NAMED)
         named["doc_id"] = part.doc_ids.hashes(_KEY)
         named["text"] = np.where(np.isin(part.kinds, _COMPARED), part.fingerprints, 0)
         named["replaces"] = _are_replacing(rows, held)
@@ -114,29 +114,41 @@ class RepeatedIds:
     @property
     def documents(self) -> int:
         """How many documents there are."""
-        return len(self._named) // _NAMED.itemsize
+        return len(self._named) // NAMED.itemsize
+
+    def named(self) -> NDArray[np.void]:
+        """Return a row of NAMED for each document, by the hashes of doc_ids, then in order."""
+        return sorted_names(np.frombuffer(self._named, NAMED))
 
     def repeats(self) -> Repeats:
         """Return the counts so far."""
-        named = np.frombuffer(self._named, _NAMED)
-        named = named[np.argsort(named["doc_id"], kind="stable")]  # of each id in their order
-        is_first = np.ones(len(named), bool)
-        is_first[1:] = named["doc_id"][1:] != named["doc_id"][:-1]
-        is_changed = np.zeros(len(named), bool)
-        is_changed[1:] = ~is_first[1:] & (named["text"][1:] != named["text"][:-1])
-        is_shared = np.zeros(len(named), bool)
-        is_shared[1:] = is_changed[1:] & (named["input"][1:] != named["input"][:-1])
-        of_earlier = int((is_first & named["replaces"]).sum())
-        shared = int(is_shared.sum())
-        return Repeats(
-            replaced=int(is_changed.sum()) - shared + of_earlier,
-            documents=len(named),
-            ids=int(is_first.sum()),
-            redelivered=self.redelivered,
-            of_earlier=of_earlier,
-            shared=shared,
-            redelivered_of_earlier=int((is_first & named["is_again"]).sum()),
-        )
+        return repeats_of(self.named())
+
+
+def sorted_names(named: NDArray[np.void]) -> NDArray[np.void]:
+    """Return rows by the hashes of doc_ids, and those of each in their order."""
+    return named[np.argsort(named["doc_id"], kind="stable")]
+
+
+def repeats_of(named: NDArray[np.void]) -> Repeats:
+    """Return the counts of documents, all of some doc_ids, which `sorted_names` has sorted."""
+    is_first = np.ones(len(named), bool)
+    is_first[1:] = named["doc_id"][1:] != named["doc_id"][:-1]
+    is_changed = np.zeros(len(named), bool)
+    is_changed[1:] = ~is_first[1:] & (named["text"][1:] != named["text"][:-1])
+    is_shared = np.zeros(len(named), bool)
+    is_shared[1:] = is_changed[1:] & (named["input"][1:] != named["input"][:-1])
+    of_earlier = int((is_first & named["replaces"]).sum())
+    shared = int(is_shared.sum())
+    return Repeats(
+        replaced=int(is_changed.sum()) - shared + of_earlier,
+        documents=len(named),
+        ids=int(is_first.sum()),
+        redelivered=int(named["is_again"].sum()),
+        of_earlier=of_earlier,
+        shared=shared,
+        redelivered_of_earlier=int((is_first & named["is_again"]).sum()),
+    )
 
 
 def _inputs_of(offsets: NDArray[np.int64], inputs: Inputs) -> NDArray[np.int64]:
