@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import xxhash
@@ -39,6 +40,9 @@ from worker.shell.checkpoint import (
     locked,
     snapshots,
 )
+from worker.shell.files import state as state_module
+from worker.shell.files.digests import FileDigest
+from worker.shell.files.outputs import written
 from worker.shell.pipeline.replicated_log import ReplicatedLog
 from worker.shell.runtime import metrics
 from worker.shell.runtime.fault_hooks import Point
@@ -570,6 +574,30 @@ def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
         pass
     with locked(tmp_path):
         pass
+
+
+def test_a_folder_that_may_not_be_listed_holds_outputs_and_no_state() -> None:
+    """What is in a state would be overlooked. It is refused at the start, and not at the end."""
+    with TemporaryDirectory() as name:  # pytest's own are of its user alone
+        folder = Path(name)
+        folder.chmod(0o300)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.chown(folder, 65_534, -1)
+            os.seteuid(65_534)
+        try:
+            says = r"cannot be listed \(Permission denied\): allow it, or name another folder"
+            with pytest.raises(StopError, match=says):
+                checkpoint(folder)
+            with pytest.raises(StopError, match=says), locked(folder):
+                pass
+            with written(folder / "kept.jsonl") as stream:
+                stream.write(b"{}")
+            state_module._sync_folders([FileDigest(str(folder / "kept.jsonl"), 2, "")])
+        finally:
+            if is_root:
+                os.seteuid(0)
+            folder.chmod(0o700)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -543,6 +543,12 @@ def _make(folder: Path) -> None:
         raise StopError(
             f"state directory {folder} cannot be made ({error.strerror}): name another one"
         ) from error
+    try:
+        os.scandir(folder).close()
+    except OSError as error:  # what is in it would be overlooked, and no snapshot could be synced
+        raise StopError(
+            f"{folder} cannot be listed ({error.strerror}): allow it, or name another folder"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -551,7 +557,7 @@ def locked(folder: Path) -> Iterator[None]:
     Hold the lock of a folder until the block or the process ends.
 
     Raises:
-        StopError: another process holds it, or the folder cannot be made or written to.
+        StopError: another process holds it, or the folder cannot be made, listed or written to.
     """
     _make(folder)
     try:

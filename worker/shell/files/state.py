@@ -397,7 +397,7 @@ def opened_state(folder: Path) -> Iterator[RunState]:
     Open a state until the block ends.
 
     Raises:
-        StopError: another process has it, or the folder cannot be made or written to.
+        StopError: another process has it, or the folder cannot be made, listed or written to.
     """
     with locked(folder):
         yield RunState(folder)
@@ -516,7 +516,11 @@ def _sync_folders(outputs: Iterable[FileDigest]) -> None:
     """Wait until the disk has the names of outputs: the state must not be there without them."""
     folders = {os.path.dirname(output.name) for output in outputs if output.size >= 0}  # noqa: PTH120
     for folder in folders:
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except PermissionError:  # it may be written to and entered, but not listed
+            os.sync()
+            continue
         try:
             os.fsync(number)
         finally:
