@@ -5,6 +5,7 @@ From messages to rows: every message gets one, in order, whatever is wrong with 
 from __future__ import annotations
 
 import base64
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
@@ -191,7 +192,8 @@ def test_an_unexpected_error_while_bodies_are_settled_leaves_them_to_the_other_w
 class Allergic:
     """A fingerprinter that fails on the texts of some."""
 
-    def __init__(self, real: Fingerprinter) -> None:
+    def __init__(self, real: Fingerprinter, error: Exception) -> None:
+        self._error = error
         self._real = real
         self.parameters = real.parameters
         self.calls = 0
@@ -202,7 +204,7 @@ class Allergic:
             b"nuts" in texts.narrow[start:end].tobytes()
             for start, end in texts.spans[:, :2].tolist()
         ):
-            raise RuntimeError("no nuts please")
+            raise self._error
         return self._real.packed(texts, languages)
 
 
@@ -214,7 +216,7 @@ def test_a_text_that_the_fingerprinter_fails_on_costs_itself_only(
     The culprit is a dead letter, found by halving; its neighbours have the fingerprints that they
     always have.
     """
-    allergic: Any = Allergic(fingerprinter)
+    allergic: Any = Allergic(fingerprinter, RuntimeError("no nuts please"))
     batch = [
         message(i, text=f"{'nuts' if i in culprits else 'bread'} number {i}: {WORDS}")
         for i in range(100)
@@ -233,6 +235,18 @@ def test_a_text_that_the_fingerprinter_fails_on_costs_itself_only(
         fingerprinter.one(f"bread number {row.offset}: {WORDS}") for row in good
     ]
     assert isinstance(good[0], Row)
+
+
+def test_a_text_that_no_memory_is_left_for_is_a_dead_letter_with_the_remedy(
+    fingerprinter: Fingerprinter,
+) -> None:
+    """No worker dies of it, and its neighbours, which need less, are judged."""
+    starved: Any = Allergic(fingerprinter, MemoryError())
+    batch = [message(i, text=f"{'nuts' if i == 1 else 'bread'} {i}: {WORDS}") for i in range(3)]
+    with Preparer(SETTINGS, starved) as preparer:
+        rows = prepared(preparer, batch)
+    assert [row.kind for row in rows] == [RowKind.FULL, RowKind.DEAD, RowKind.FULL]
+    assert re.fullmatch("fingerprint-failed: MemoryError: .*allow more, and feed.*", rows[1].note)
 
 
 def test_a_batch_is_shared_by_the_threads_and_keeps_its_order(fingerprinter: Fingerprinter) -> None:

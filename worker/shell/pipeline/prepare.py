@@ -125,11 +125,21 @@ class _Draft:
         self.times_ms[place] = 0
 
     def fail(self, place: int, error: Exception) -> None:
-        """Enter a message on which a decoder or a kernel fails unexpectedly."""
+        """
+        Enter a message on which a decoder or a kernel fails unexpectedly, or for which no memory is
+        left when it is alone.
+
+        For lack of memory, too, it is a dead letter for good. A worker that ended instead would
+        read the document again, and so would its successor. What the log says of it is the same for
+        all replicas, and the dead letter has the document, to be fed again.
+        """
         _log.error(
             "a document could not be fingerprinted", offset=int(self.offsets[place]), exc_info=error
         )
-        self.reject(place, DocumentError("fingerprint-failed", f"{type(error).__name__}: {error}"))
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, MemoryError):
+            text += " (no memory was left for this document: allow more, and feed it again)"
+        self.reject(place, DocumentError("fingerprint-failed", text))
 
     def rows(self, url_rules: UrlRules) -> Rows:
         """Return the rows; their marks are those of the pages that their URLs name."""
