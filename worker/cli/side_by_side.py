@@ -140,7 +140,7 @@ def show_side_by_side(
     console.print(
         Text(f"{found.distance} of {found.bits} bits differ: {_condition(compared, search)}")
     )
-    console.print(Text(search.text))
+    console.print(Text(f"Rules: {search.text}"))
     if search.mode != "exact" and original.kind is own.kind is Kind.FULL:
         console.print(Text(_ways(compared, search)))
     console.print()
@@ -216,14 +216,16 @@ def _ways(compared: Compared, search: SearchRules) -> str:
         ):
             bits = turned.bit_count()
             ways.append(
-                f"block {number}" + (f", {bits} of its bits turned" if bits else " as it is")
+                f"block {number} "
+                + (f"with {bits} bit{'s' * (bits > 1)} flipped" if bits else "as it is")
             )
-    blocks = f"Of {len(search.runs)} blocks (the first is the lowest) {len(ways)} lead from B to A"
-    doubtful = (original.doubts | own.doubts).bit_count()
-    return (
-        f"{blocks}{': ' if ways else ''}{'; '.join(ways)}. "
-        f"{doubtful} bits are doubtful in one or both."
+    found = (
+        f"The search gets from B to A through {len(ways) or 'none'} of {len(search.runs)} blocks"
     )
+    if ways:
+        found += f" (block 1 has the lowest bits): {'; '.join(ways)}"
+    doubtful = (original.doubts | own.doubts).bit_count()
+    return f"{found}. {doubtful} bits are doubtful in one or both."
 
 
 def _drawn_bits(
