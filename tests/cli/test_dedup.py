@@ -95,6 +95,14 @@ def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
     assert "9 documents" in said_of_run
 
 
+def test_a_text_in_another_field_is_told_the_option_that_names_it(tmp_path: Path) -> None:
+    """Where no document has a body under its own name, the error says how to name the field."""
+    source = tmp_path / "in.jsonl"
+    source.write_text(lines({"content": ARTICLE}))
+    said = refused("dedup", source)
+    assert "'content': rename" in said and "--text-column names a text field" in said
+
+
 def test_what_cannot_be_read_is_named_by_file_line_and_doc_id(tmp_path: Path) -> None:
     """
     No JSON is counted, and the lines after it are judged; of a document the name, where it can be

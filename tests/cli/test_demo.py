@@ -205,7 +205,7 @@ def test_what_cannot_be_the_folder_of_the_demo_is_refused(tmp_path: Path, keep: 
     ("name", "text"),
     [
         ("absent.jsonl", "cannot read"),
-        ("folder", "Is a directory"),
+        ("folder", "it is a folder: name the files in it"),
         ("empty.jsonl", "has no document that can be read: name another --input"),
     ],
 )

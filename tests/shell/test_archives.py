@@ -670,6 +670,8 @@ def test_other_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     assert read(tmp_path, b"", "a.warc") == []
     with pytest.raises(StopError, match="no such file"):
         entries(tmp_path / "missing.warc")
+    with pytest.raises(StopError, match="it is a folder: name the files in it"):
+        entries(tmp_path)
 
 
 EXPECTED = {  # records, damaged

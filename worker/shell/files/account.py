@@ -47,7 +47,9 @@ class InputTally:
     def note_dead(self, place: str, error: DocumentError) -> None:
         """Count a document that cannot be judged."""
         self.dead += 1
-        self.first_dead = self.first_dead or f"{place}: {error.code}: {error.text}"
+        if not self.first_dead:
+            remedy = " (--text-column names a text field)" if error.code == "no-body" else ""
+            self.first_dead = f"{place}: {error.code}: {error.text}{remedy}"
 
     @classmethod
     def joined(cls, parts: Iterable[Mapping[str, Any]]) -> Self:

@@ -77,7 +77,8 @@ class CrawlFiles:
     The documents of some files, in order. Records that are no documents are counted.
 
     Args:
-        paths: files of any format of `formats.py`, here or elsewhere; "-" is stdin.
+        paths: files of any format of `formats.py`, here or elsewhere; "-" is stdin. Folders are
+            refused: name the files in them.
         on_damage: is called for each damaged record, with its file, its offset and the reason.
             A file with more damage than its budget (`archives/budget.py`) ends there.
         body_max: the largest body, in bytes. A longer one is left out and counted as

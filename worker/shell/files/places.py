@@ -407,6 +407,10 @@ def open_input(name: str) -> BinaryIO:
             return cast("BinaryIO", system.open(place, "rb"))
     try:
         return sys.stdin.buffer if name == STDIO else path.open("rb")
+    except IsADirectoryError:
+        raise StopError(
+            f"cannot read {shown_name(name)}: it is a folder: name the files in it"
+        ) from None
     except OSError as error:
         raise StopError(f"cannot read {shown_name(name)}: {error.strerror or error}") from error
 
