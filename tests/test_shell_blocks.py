@@ -108,6 +108,7 @@ BLOCKS = {
         "neardup topics alter": "tests/shell/test_kafka.py::"
         "test_a_problem_is_mended_by_the_command_that_it_names",
         "neardup broker start": GROUP,
+        "from confluent_kafka": "not run: it needs a broker; deletions are sent by tests/faults",
         "neardup verdicts": "not run: it follows a group until it is interrupted, and needs jq",
         "-- the clusters": "tests/test_shell_blocks.py::test_the_query_ranks_clusters_by_their_copies",
         "preferred_copies": DEFINITION,
