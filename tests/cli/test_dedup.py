@@ -19,15 +19,11 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from tests.cli.program import ARTICLE, OTHER, defined, lines, page, refused, run
+from tests.cli.program import ARTICLE, defined, lines, page, refused, run
 from tests.conftest import EVENTUALLY_S, eventually
-from tests.faults.crawl import Message, random_words
-from tests.oracle import Oracle, said
+from tests.faults.crawl import random_words
 from worker.core.document import Document, Verdict, derive_doc_id
 from worker.core.extract import Content, Skipped, content_of
-from worker.log.judge import JudgedRows
-from worker.log.record import FORMAT_VERSION, Section, Source, encode
-from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.files.engine import file_engine
@@ -124,77 +120,12 @@ def test_what_cannot_be_read_is_named_by_file_line_and_doc_id(tmp_path: Path) ->
     ]
 
 
-def _judge(
-    messages: list[Message], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch
-) -> list[Any]:
-    """Judge with the oracle beside it, which reads every record as a log would have it."""
-    settings = Settings(threads=1, batch_documents_max=batch_documents_max)
-    oracle, apply_together = Oracle.of(settings.rules), Replica.apply_together
-    oracle.apply(settings.rules.declaration("files", FORMAT_VERSION))
-
-    def both(replica: Replica, section: Section, records: int, timestamp_ms: int) -> JudgedRows:
-        for record in encode(replica.definition.author("files"), [section], 1 << 20):
-            oracle.apply(record)
-        return apply_together(replica, section, records, timestamp_ms)
-
-    with monkeypatch.context() as patch, file_engine(settings) as engine:
-        patch.setattr(Replica, "apply_together", both)
-        given = [said(answered.answer) for answered in engine.answers(iter(messages))]
-    source = next(iter(engine.replica.coverage))
-    assert isinstance(source, Source)
-    assert given == [oracle.answers[source, offset] for offset in range(len(messages))]
-    return given
-
-
-COMES_AGAIN = [  # doc_id, text (None deletes), answer
-    ("a", ARTICLE, "new"),
-    ("a", ARTICLE, "new: redelivered"),
-    ("b", ARTICLE, "duplicate of a"),
-    ("b", ARTICLE, "duplicate of a"),
-    ("a", None, "deleted: removed"),  # the original of b
-    ("b", ARTICLE, "new"),
-    ("a", ARTICLE, "duplicate of b"),
-    ("b", OTHER, "new"),  # with other content
-    ("c", ARTICLE, "new"),
-    ("c", None, "deleted: removed"),
-    ("c", None, "deleted: not-an-original"),
-    ("c", OTHER, "duplicate of b"),
-    ("b", OTHER, "new: redelivered"),
-]
-
-
-def test_what_comes_again_is_answered_alike_in_batches_of_any_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """
-    Messages of the topic: re-deliveries, new versions, deletions, and the document after them; then
-    many copies.
-    """
-    messages: list[Message] = [
-        (
-            doc_id.encode(),
-            json.dumps(page(ord(doc_id), doc_id=doc_id, text=text)).encode() if text else None,
-        )
-        for doc_id, text, _ in COMES_AGAIN
-    ]
-    messages += [(None, json.dumps(document).encode()) for document in varied(60)]
-    first, *others = (_judge(messages, size, monkeypatch) for size in (1, 2, 7, len(messages)))
-    assert all(answers == first for answers in others)
-    told = [
-        f"duplicate of {of}" if of else f"{is_}: {why}" if why else is_
-        for is_, of, _, why, *_ in first
-    ]
-    assert told[: len(COMES_AGAIN)] == [answer for *_, answer in COMES_AGAIN]
-    assert {answer[0] for answer in first[len(COMES_AGAIN) :]} == {"new", "duplicate"}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_ended_midway_leaves_state_and_output_as_they_were_and_can_be_repeated(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path,
 ) -> None:
     """
-    Between two batches: the same run on the same state goes on where the one before has ended.
-    Ctrl-C is told.
+    By Ctrl-C between two batches: the same run on the same state goes on where the one before has
+    ended. Of `kill -9` row 31 shows it (`tests/faults/test_rows_files.py`).
     """
     documents = varied(40)
     state, target = tmp_path / "state", tmp_path / "cut.jsonl"
@@ -210,14 +141,10 @@ def test_a_run_ended_midway_leaves_state_and_output_as_they_were_and_can_be_repe
         process.stdin.write(lines(*documents[10:]).encode() * 10)  # and more would come
         process.stdin.flush()
         eventually(lambda: any(path.stat().st_size for path in tmp_path.glob("cut.jsonl.*.part")))
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=EVENTUALLY_S)
-    is_told = number == signal.SIGINT
-    assert (process.returncode, told.endswith(b"neardup: interrupted\n")) == (
-        130 if is_told else -number,
-        is_told,
-    )
-    assert target.read_text() == "the former\n" and any(tmp_path.glob("*.part")) != is_told
+    assert process.returncode == 130 and told.endswith(b"neardup: interrupted\n")
+    assert target.read_text() == "the former\n" and not any(tmp_path.glob("*.part"))
     assert {path.name: path.read_bytes() for path in state.glob("snapshot-*")} == before
     second, _ = dedup(tmp_path, lines(*documents[10:]), "--state", state)
     whole, _ = dedup(tmp_path, lines(*documents))

@@ -128,6 +128,35 @@ def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flo
     assert told(together, range(len(rows))) == told(alone, range(len(rows)))
 
 
+COMES_AGAIN: list[tuple[str, int | None, str]] = [  # doc_id, content (None deletes), answer
+    ("a", STORY, "new"),
+    ("a", STORY, "new: redelivered"),
+    ("b", STORY, "duplicate of a"),
+    ("b", STORY, "duplicate of a"),
+    ("a", None, "deleted: removed"),  # the original of b
+    ("b", STORY, "new"),
+    ("a", STORY, "duplicate of b"),
+    ("b", OTHER, "new"),  # with other content
+    ("c", STORY, "new"),
+    ("c", None, "deleted: removed"),
+    ("c", None, "deleted: not-an-original"),
+    ("c", OTHER, "duplicate of b"),
+    ("b", OTHER, "new: redelivered"),
+]
+
+
+@pytest.mark.parametrize("rows_of", [1, 2, 7, len(COMES_AGAIN)])
+def test_what_comes_again_is_called_so_in_records_of_any_size(rows_of: int) -> None:
+    """Redeliveries, new versions, deletions, and the document after them."""
+    rows = [_row(at, doc_id, value) for at, (doc_id, value, _) in enumerate(COMES_AGAIN)]
+    answers = told(_applied(DIRECTED, rows, rows_of), range(len(rows)))
+    shown = [
+        f"duplicate of {of}" if of else f"{outcome}: {reason}" if reason else outcome
+        for outcome, of, _, reason, *_ in answers
+    ]
+    assert shown == [answer for *_, answer in COMES_AGAIN]
+
+
 @pytest.mark.parametrize(
     ("flood", "batches_max"),
     [
