@@ -73,24 +73,6 @@ def test_what_counts(case: str, rows_a_record: int) -> None:
     assert [told[-1] for told in logs.told(replica, range(len(rows)))] == expected
 
 
-def test_a_row_that_the_log_has_already_does_not_count() -> None:
-    """Another worker has appended the same source offset a second time."""
-    replica = Replica(logs.DEFINITION)
-    rows = [row._replace(offset=at) for at, row in enumerate([ORIGINAL, COPY])]
-    for log_offset in range(2):
-        replica.apply(decode(logs.packed(logs.DEFINITION, rows)), log_offset, 0)
-    assert copies_of(feed(replica, COPY, 2, 0)) == 2
-
-
-def test_a_question_is_answered_with_the_next_number_and_does_not_count() -> None:
-    """Two questions in one request get the same number, and so does the document when it is fed."""
-    replica = Replica(logs.DEFINITION)
-    feed(replica, ORIGINAL, 0, 0)
-    feed(replica, COPY, 1, 0)
-    assert [copies_of(answer) for answer in ask(replica, COPY, COPY)] == [2, 2]
-    assert copies_of(feed(replica, COPY, 2, 0)) == 2
-
-
 @pytest.mark.parametrize("is_restored", [False, True])
 def test_an_original_that_is_kept_for_longer_keeps_its_count(is_restored: bool) -> None:
     """It gets another row each time that retention moves it, and snapshots have the count."""

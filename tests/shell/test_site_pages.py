@@ -1,4 +1,7 @@
-"""Pages of one host that show one text are told apart, and each is found again."""
+"""
+Pages of one host that show one text are told apart. That each is found again, however many show it,
+is tested in `tests/log/test_thin.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import pytest
 from neardup import ApartReason, Deduplicator, KeptApart
 
 from tests.faults.crawl import random_words
-from worker.core.search import CONFIRMED_MAX
 
 NOTICE = (
     "You need to enable JavaScript to run this app, because its pages are made in your browser."
@@ -66,24 +68,3 @@ def test_a_verdict_says_that_another_page_of_the_host_shows_the_same(text: str) 
     again = found.add(pages[1])
     assert [first.kept_apart, asked.kept_apart, second.kept_apart] == [None, apart, apart]
     assert (again.reason, again.kept_apart) == ("redelivered", None)
-
-
-def test_a_thin_page_that_is_crawled_again_finds_its_own_original() -> None:
-    """
-    Among more pages of its host with its text than a search compares: at another URL by its title,
-    at its own URL whatever its title is. A question says the same.
-    """
-    dice = random.Random(9)
-    titles = [" ".join(random_words(dice, 9)) for _ in range(50)]
-    deduplicator = Deduplicator()
-    pages = [site_page(str(number), title, NOTICE) for number, title in enumerate(titles)]
-    outcomes = [verdict.outcome.value for verdict in deduplicator.add_many(pages)]
-    kept = [number for number, outcome in enumerate(outcomes) if outcome == "new"]
-    assert len(kept) > 2 * CONFIRMED_MAX
-    for number in kept:
-        for name, title in ((f"{number}?from=mail", titles[number]), (str(number), "Ferries")):
-            page = site_page(name, title, NOTICE) | {"doc_id": f"{name} again"}
-            asked = deduplicator.ask(page).duplicate_of
-            added = deduplicator.add(page).duplicate_of
-            assert asked and added and asked.original == added.original
-            assert added.original.doc_id == pages[number]["doc_id"]
