@@ -20,6 +20,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "http://ex%61mple.org/",
         "http://\uff45\uff58ample\u3002org/",
         " http://example.org/",
+        "https://example.org\\@evil.example/",
     ),
     "xn--bcher-kva.example": (
         "http://b\u00fccher.example/",

@@ -32,18 +32,8 @@ BY_HOST: dict[str, tuple[str, str, bool]] = {
     "a host that only ends alike": ("https://notexample.org/1", MIRROR, False),
     "a subdomain of another's": ("https://example.org.evil.example/1", MIRROR, False),
     "the name in the path": ("https://evil.example/example.org", MIRROR, False),
-    "the name as a user": ("https://example.org@evil.example/", MIRROR, False),
-    "the name before a backslash": ("https://example.org\\\\@evil.example/", MIRROR, True),
-    "a user at the site": ("https://evil.example@example.org/", MIRROR, True),
-    "capitals": ("HTTPS://WWW.Example.ORG/1", MIRROR, True),
-    "a port": ("http://example.org:8080/1", MIRROR, True),
-    "a dot at the end": ("http://example.org./1", MIRROR, True),
     "letters beyond ASCII": ("https://B\u00dcCHER.example/", MIRROR, True),
-    "letters beyond ASCII in Punycode": ("https://xn--bcher-kva.example/", MIRROR, True),
-    "without a scheme": ("example.org/1", MIRROR, False),
     "no URL at all": ("", MIRROR, False),
-    "a number for a host": ("http://[::1]/", MIRROR, False),
-    "a host of a million labels": ("http://" + "a." * 500_000 + "example.org/", MIRROR, False),
     "a lone surrogate": ("http://\ud800.example.org/", MIRROR, True),
 }  # fmt: skip
 
@@ -54,7 +44,10 @@ def texts(*values: str) -> Texts:
 
 @pytest.mark.parametrize("case", BY_HOST)
 def test_a_copy_at_a_preferred_host_is_better(case: str) -> None:
-    """The list's order decides; a host stands for its subdomains, and for nothing else."""
+    """
+    The list's order decides; a host stands for its subdomains, and for nothing else. How a URL may
+    write a host is tested in `tests/core/test_hosts.py`.
+    """
     url, original, is_better = BY_HOST[case]
     times_ms = np.array([5])
     rules = Preferred.of(HOSTS)
@@ -114,7 +107,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "nothing": ([""], "'' is no host"),
     "dots": (["."], "is no host"),
     "an escaped point": (["%2e"], "is no host"),
-    "twice with a point at the end": (["a.example", "A.example."], "'a.example' is there twice"),
     "twice, once in Punycode": (["b\u00fccher.example", "xn--bcher-kva.example"], "is there twice"),
     "twice": (["a.example", "A.example"], "'a.example' is there twice: leave one out"),
     "earliest first": ([EARLIEST, "a.example"], "earliest must be the last entry"),

@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import shutil
 import struct
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,17 +76,6 @@ def names(folder: Path) -> list[int]:
 
 def counted(name: str) -> float:
     return REGISTRY.get_sample_value(name) or 0.0
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """Let every write beyond `size` fail, as a full disk does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_metric_counts_what_snapshots_take_on_the_disk(tmp_path: Path) -> None:
@@ -342,34 +328,13 @@ def test_a_copy_with_a_name_of_its_own_is_no_snapshot(tmp_path: Path) -> None:
     assert len(snapshots(tmp_path)) == KEPT
 
 
-def test_row_13_a_full_disk_costs_the_new_snapshot_only(tmp_path: Path) -> None:
-    """
-    The old ones stay, nothing half-written is left, the metric counts it, and with room again it is
-    written.
-    """
-    replica, saving = applied(Replica(DEFINITION), 3), checkpoint(tmp_path)
-    assert saving.save(replica)
-    before, failed = (
-        (tmp_path / f"snapshot-{3:020}.ndsnap").read_bytes(),
-        counted("neardup_snapshot_failures_total"),
-    )
-    applied(replica, 200)
-    with files_of_at_most(4096):
-        assert not saving.save(replica)
-    assert names(tmp_path) == [3]
-    assert (tmp_path / f"snapshot-{3:020}.ndsnap").read_bytes() == before
-    assert counted("neardup_snapshot_failures_total") == failed + 1
-    assert saving.save(applied(replica, 1))
-    assert names(tmp_path) == [3, 204]
-
-
-@pytest.mark.parametrize("damage", ["cut", "byte", "empty", "foreign", "unforeseen"])
+@pytest.mark.parametrize("damage", ["byte", "empty", "unforeseen"])
 def test_row_14_a_damaged_snapshot_falls_back_to_the_older_then_to_the_log(
     tmp_path: Path, damage: str
 ) -> None:
     """
     Whatever became of the newest, the one before it is used; with both damaged, the log from its
-    first record.
+    first record. What damage is, is tested in `tests/log/test_snapshot.py`.
     """
     log = MemoryLog(lambda: 7)
     log.append([entry(offset) for offset in range(9)])
@@ -416,12 +381,7 @@ def _damage(path: Path, how: str) -> None:
     odd = bytearray(path.read_bytes().replace(b'"clock_ms"', b'"clock_xx"'))
     struct.pack_into("<Q", odd, 24, xxhash.xxh3_64_intdigest(odd[:24] + odd[32:]))
     path.unlink()
-    became: dict[str, bytes] = {
-        "cut": bytes(data[:-1]),
-        "byte": bytes(data),
-        "empty": b"",
-        "foreign": b"PK" * 100,
-    }
+    became = {"byte": bytes(data), "empty": b""}
     path.write_bytes(became.get(how, bytes(odd)))
 
 
