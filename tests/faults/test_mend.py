@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import orjson
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.program import run
@@ -27,7 +27,7 @@ from worker.shell.admin.mend import MendReport, mend
 from worker.shell.admin.remains import MENDED
 from worker.shell.admin.verify import verify
 from worker.shell.kafka.admin import Admin
-from worker.shell.kafka.configuration import feeder_config, group_config
+from worker.shell.kafka.configuration import feeder_config
 from worker.shell.kafka.reader import GroupOffsets, TopicMessage, TopicReader
 from worker.shell.kafka.topics import create_topics
 from worker.shell.ports import CommittedOffset
@@ -192,24 +192,6 @@ def test_of_two_at_a_time_one_publishes(judged: Judged) -> None:
         mended(settings, meanwhile)
     [report] = reports
     assert report.is_published and is_as_before(judged, settings)
-
-
-def test_a_worker_that_comes_meanwhile_is_noticed(judged: Judged) -> None:
-    """It has joined the group while the log was read: nothing is published."""
-    settings = judged.cut({4})
-    consumer = Consumer({**group_config(settings), "group.instance.id": "late"})
-
-    def join(*_: object) -> None:
-        consumer.subscribe([settings.topic_documents])
-        eventually(lambda: consumer.poll(0.1) or consumer.assignment(), "it joins")
-
-    try:
-        with pytest.raises(StopError, match="only while no worker runs"):
-            mended(settings, join)
-    finally:
-        consumer.close()
-    eventually(lambda: Admin(settings).members(settings.group)[0] == "empty", "it has left")
-    assert verify(settings).defects[Defect.LOST] == 2
 
 
 def test_what_a_worker_will_answer_is_left_to_it(judged: Judged) -> None:
