@@ -1,8 +1,8 @@
-"""Histories that a replica and the oracle judge, with restarts in between."""
+"""Histories that a replica judges, alone or with the oracle and with restarts in between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tests.log.test_replica import packed
 from tests.log.test_snapshot import LOG, to_bytes
@@ -13,6 +13,23 @@ from worker.log.rules import Definition
 from worker.log.snapshot import restore
 
 Check = Callable[[Replica], None]
+
+
+def in_records(rows: Sequence[Row], rows_of: int) -> list[Sequence[Row]]:
+    """Return rows in records of so many."""
+    return [rows[first : first + rows_of] for first in range(0, len(rows), rows_of)]
+
+
+def applied(of: Definition, *records: Sequence[Row]) -> Replica:
+    """Return a replica that has applied these records, and is whole. Their rows get the offsets from 0 on."""
+    replica = Replica(of)
+    offset = 0
+    for number, rows in enumerate(filter(None, records)):
+        placed = [row._replace(offset=offset + at) for at, row in enumerate(rows)]
+        offset += len(rows)
+        replica.apply(decode(packed(of, placed)), number, number)
+    replica.check()
+    return replica
 
 
 def judged_in_records(

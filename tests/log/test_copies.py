@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.log import test_replica as logs
+from tests.log.histories import applied, in_records
 from tests.log.test_ask import ask, feed
 from tests.log.test_snapshot import LOG, to_bytes
 from worker.core.document import Verdict
@@ -65,11 +66,7 @@ def copies_of(answer: object) -> int | None:
 def test_what_counts(case: str, rows_a_record: int) -> None:
     """The counts are those of the rows in their order, however records are cut."""
     rows, expected = HISTORIES[case]
-    rows = [row._replace(offset=at) for at, row in enumerate(rows)]
-    replica = Replica(logs.DEFINITION)
-    for number, first in enumerate(range(0, len(rows), rows_a_record)):
-        part = rows[first : first + rows_a_record]
-        replica.apply(decode(logs.packed(logs.DEFINITION, part)), number, 0)
+    replica = applied(logs.DEFINITION, *in_records(rows, rows_a_record))
     assert [told[-1] for told in logs.told(replica, range(len(rows)))] == expected
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES, one_in
 from tests.log import test_replica as logs
-from tests.log.histories import judged_in_records
+from tests.log.histories import applied, in_records, judged_in_records
 from tests.log.test_ask import ask, feed
 from tests.log.test_snapshot import LOG, to_bytes
 from worker.core.document import Verdict
@@ -21,7 +21,7 @@ from worker.core.marks import NO_MARK, page_mark
 from worker.core.search import SearchRules
 from worker.log import duplicates
 from worker.log.duplicates import DuplicateTexts
-from worker.log.record import Row, RowKind, decode
+from worker.log.record import Row, RowKind
 from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention
 from worker.log.snapshot import restore
@@ -112,11 +112,8 @@ def test_an_original_that_comes_again_has_no_duplicates_from_before() -> None:
 @pytest.mark.parametrize("cut", range(1, 8))
 def test_rows_of_one_record_are_as_of_several(cut: int) -> None:
     """The copy follows its duplicate, also where both are in one record with all that is between."""
-    rows = [each._replace(offset=at) for at, each in enumerate([*HISTORY, COPY, GONE])]
-    replica = Replica(DEFINITION)
-    for number, part in enumerate((rows[:cut], rows[cut:])):
-        replica.apply(decode(logs.packed(DEFINITION, part)), number, number)
-        replica.check()
+    rows = [*HISTORY, COPY, GONE]
+    replica = applied(DEFINITION, rows[:cut], rows[cut:])
     assert [told[1] for told in logs.told(replica, range(7))] == [None, "o", *[None] * 4, "o"]
 
 
@@ -266,13 +263,8 @@ def test_numbers_of_texts_begin_anew_before_their_bits_run_out(
 def test_no_row_follows_another_that_may_not_be_listed(cut: int) -> None:
     """The one prefix is full, so nobody finds the original of which this is the copy."""
     of = replace(DEFINITION, search=SearchRules(prefix_max=1))
-    rows = [
-        each._replace(offset=at)
-        for at, each in enumerate([row("o", "o"), row("r0", "first"), row("r0", "second")])
-    ]
-    replica = Replica(of)
-    for number, part in enumerate(filter(None, (rows[:cut], rows[cut:]))):
-        replica.apply(decode(logs.packed(of, part)), number, number)
+    rows = [row("o", "o"), row("r0", "first"), row("r0", "second")]
+    replica = applied(of, rows[:cut], rows[cut:])
     assert [told[0] for told in logs.told(replica, range(3))] == ["new"] * 3
 
 
@@ -288,11 +280,8 @@ def test_an_original_that_comes_again_is_none_of_its_digest() -> None:
 def test_an_original_that_leaves_in_a_record_leaves_its_duplicates(together: bool) -> None:
     """Another text under its doc_id takes it out; a copy behind it in the record is searched."""
     other = Row(0, RowKind.FULL, "o", "", 0, 1, 1, 9, "", 0, 1)
-    rows = [each._replace(offset=at) for at, each in enumerate([*HISTORY, other, COPY])]
-    replica = Replica(DEFINITION)
-    parts = [rows[:6], rows[6:]] if together else [[each] for each in rows]
-    for number, part in enumerate(parts):
-        replica.apply(decode(logs.packed(DEFINITION, part)), number, number)
+    rows = [*HISTORY, other, COPY]
+    replica = applied(DEFINITION, *([rows[:6], rows[6:]] if together else in_records(rows, 1)))
     assert [told[1] for told in logs.told(replica, range(6, 8))] == [None, None]
 
 
@@ -309,8 +298,5 @@ def test_a_copy_that_is_another_page_of_the_originals_host_is_new(together: bool
     history = [each._replace(mark=MARKS[1]) for each in HISTORY]
     history[1] = history[1]._replace(mark=NO_MARK)
     copies = [COPY._replace(doc_id=f"c{number}", mark=mark) for number, mark in enumerate(MARKS)]
-    rows = [each._replace(offset=at) for at, each in enumerate([*history, *copies])]
-    replica = Replica(DEFINITION)
-    for number, part in enumerate([rows] if together else [[each] for each in rows]):
-        replica.apply(decode(logs.packed(DEFINITION, part)), number, number)
+    replica = applied(DEFINITION, *in_records([*history, *copies], 9 if together else 1))
     assert [told[1] for told in logs.told(replica, range(6, 9))] == ["o", "o", None]

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, definition, packed, told
+from tests.log.histories import applied, in_records
+from tests.log.test_replica import DEFINITION, DIRECTED, REPLACED, definition, told
 from worker.core.index import Column, Judgement, SearchIndex
-from worker.log.record import Row, RowKind, decode
-from worker.log.replica import Replica
+from worker.log.record import Row, RowKind
 from worker.log.rules import Definition, Retention
 
 STORY, OTHER = 0x1234_5678_9ABC_DEF0, 0x0F0F_0F0F_F0F0_F0F0
@@ -24,15 +24,6 @@ def _row(offset: int, doc_id: str, value: int | None) -> Row:
     if value is None:
         return Row(offset, RowKind.DELETED, doc_id, "", 0)
     return Row(offset, RowKind.FULL, doc_id, f"https://example.org/{doc_id}", 0, value, value, 9)
-
-
-def _applied(of: Definition, rows: list[Row], rows_of: int) -> Replica:
-    """Checked at the end: rows may be thousands."""
-    replica = Replica(of)
-    for number, first in enumerate(range(0, len(rows), rows_of)):
-        replica.apply(decode(packed(of, rows[first : first + rows_of])), number, 0)
-    replica.check()
-    return replica
 
 
 def _site(chance: random.Random) -> Callable[[int], Row]:
@@ -124,7 +115,7 @@ def _flooding(offset: int, doc_id: str, url: str, value: int) -> Row:
 def test_rows_of_one_record_are_judged_as_if_each_came_alone(of: Definition, flood: str) -> None:
     """Versions leave right before their successor is judged; doc_ids and URLs may be chosen."""
     rows = _flood(flood, 300 if "site" in flood else 110)
-    together, alone = (_applied(of, rows, rows_of) for rows_of in (150, 1))
+    together, alone = (applied(of, *in_records(rows, rows_of)) for rows_of in (150, 1))
     assert told(together, range(len(rows))) == told(alone, range(len(rows)))
 
 
@@ -149,7 +140,7 @@ COMES_AGAIN: list[tuple[str, int | None, str]] = [  # doc_id, content (None dele
 def test_what_comes_again_is_called_so_in_records_of_any_size(rows_of: int) -> None:
     """Redeliveries, new versions, deletions, and the document after them."""
     rows = [_row(at, doc_id, value) for at, (doc_id, value, _) in enumerate(COMES_AGAIN)]
-    answers = told(_applied(DIRECTED, rows, rows_of), range(len(rows)))
+    answers = told(applied(DIRECTED, *in_records(rows, rows_of)), range(len(rows)))
     shown = [
         f"duplicate of {of}" if of else f"{outcome}: {reason}" if reason else outcome
         for outcome, of, _, reason, *_ in answers
@@ -183,7 +174,7 @@ def test_what_repeats_is_judged_in_batches(
 
     monkeypatch.setattr(SearchIndex, "match_or_insert", counted)
     rows = _flood(flood, 1_800 if flood.startswith("all") else 900)
-    _applied(DEFINITION, rows, 900)
+    applied(DEFINITION, *in_records(rows, 900))
     assert 0 < len(sizes) <= batches_max
 
 
@@ -191,12 +182,7 @@ def test_an_original_that_comes_again_in_its_own_record_is_renewed() -> None:
     """So the next one behind it is evicted in its place, and it still finds its copies."""
     kept = Retention(documents_max=2, expire_from="last")
     rows = [_row(at, name, STORY * (at + 1) % 2**64) for at, name in enumerate("abc")]
-    rows.append(rows[0]._replace(offset=3))
-    rows += [
-        row._replace(offset=4 + at, doc_id=f"copy-{row.doc_id}") for at, row in enumerate(rows[:2])
-    ]
-    replica = Replica(definition(kept, DIRECTED.search))
-    for number, part in enumerate((rows[:4], rows[4:])):
-        replica.apply(decode(packed(replica.definition, part)), number, 0)
+    copies = [row._replace(doc_id=f"copy-{row.doc_id}") for row in rows[:2]]
+    replica = applied(definition(kept, DIRECTED.search), [*rows, rows[0]], copies)
     outcomes = [answer[0] for answer in told(replica, range(6))]
     assert outcomes == ["new", "new", "new", "new", "duplicate", "new"]

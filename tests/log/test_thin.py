@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
 from tests.log import test_replica as logs
-from tests.log.histories import Check, judged_in_records
+from tests.log.histories import Check, applied, judged_in_records
 from tests.log.test_ask import ask, feed
 from tests.log.test_duplicates import DEFINITION, GONE, HISTORIES, original_of
 from worker.core.marks import FEATURES_MIN, TITLE_WORDS_MIN, page_mark, titles_tell
 from worker.core.search import CONFIRMED_MAX, SearchRules
-from worker.log.record import Row, RowKind, decode
+from worker.log.record import Row, RowKind
 from worker.log.replica import Replica
 from worker.log.rules import Retention
 
@@ -59,14 +59,8 @@ def _again(way: str, page: Row) -> Row:
 
 def _told(records: list[list[Row]]) -> list[str | None]:
     """Return the originals of rows, in records."""
-    replica = Replica(DEFINITION)
-    offset = 0
-    for number, rows in enumerate(records):
-        placed = [row._replace(offset=offset + at) for at, row in enumerate(rows)]
-        offset += len(rows)
-        replica.apply(decode(logs.packed(DEFINITION, placed)), number, number)
-        replica.check()
-    return [told[1] for told in logs.told(replica, range(offset))]
+    count = sum(map(len, records))
+    return [told[1] for told in logs.told(applied(DEFINITION, *records), range(count))]
 
 
 @pytest.mark.parametrize("together", [False, True])

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
-from tests.log.histories import judged_in_records
-from tests.log.test_replica import MARKS, SOURCE, agree, definition, packed, told
+from tests.log.histories import applied, judged_in_records
+from tests.log.test_replica import MARKS, SOURCE, agree, definition, told
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
-from worker.log.record import Row, RowKind, decode
-from worker.log.replica import Replica
+from worker.log.record import Row, RowKind
 from worker.log.rules import Retention
 
 # One pattern of each block, the block itself: two rows meet in a prefix only by an equal block.
@@ -88,9 +87,7 @@ def test_originals_are_listed_at_birth_in_any_history(
 
 def _judged(*records: list[Row]) -> list[str]:
     """The outcome of each row."""
-    replica = Replica(definition(Retention(), HIDING))
-    for number, rows in enumerate(records):
-        replica.apply(decode(packed(replica.definition, rows)), number, 0)
+    replica = applied(definition(Retention(), HIDING), *records)
     return [answer[0] for answer in told(replica, range(sum(map(len, records))))]
 
 
