@@ -109,21 +109,6 @@ def _indexes() -> int:
     return sum(isinstance(one, SearchIndex) for one in gc.get_objects())
 
 
-@pytest.mark.usefixtures("in_legs")
-def test_legs_say_what_dedup_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    Over files with re-crawls, redeliveries, ids of several files, and damage; each task runs twice.
-    """
-    crawl(tmp_path, seed=2)
-    monkeypatch.setattr(steps, "engine", twice_engine)
-    output = tmp_path / "out"
-    archive(output, *LEGS)
-    assert len([*(output / "done").glob("judge-*.json")]) > 2
-    assert len([*(output / "done").glob("ask-*.json")]) > 6
-    as_dedup(tmp_path, *SMALL)
-    assert not [*(output / "judge").glob("leg-*")]
-
-
 class AtOnceEngine(LocalEngine):
     """An engine that runs each task twice at the same time, as if it took the first one for lost."""
 

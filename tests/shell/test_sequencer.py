@@ -207,19 +207,19 @@ def test_records_are_counted_as_ignored_when_they_come_not_at_each_start() -> No
     assert counted.get() == before + 1
 
 
+def _record(number: int) -> bytes:
+    """A record with one document."""
+    row = Row(number, RowKind.FULL, f"d{number}", "https://example.org/", 5, 7, 7, 9)
+    section = Section(Source(TOPIC_ID, 0), number, number + 1, number, Rows.of([row]))
+    return next(encode(DEFINITION.author("w"), [section], 10_000))
+
+
 def test_a_record_that_is_ignored_is_told_by_its_own_offset() -> None:
     """Also where the records around it are judged in one call with it."""
-    author = DEFINITION.author("w")
-
-    def record(number: int) -> bytes:
-        row = Row(number, RowKind.FULL, f"d{number}", "https://example.org/", 5, 7, 7, 9)
-        section = Section(Source(TOPIC_ID, 0), number, number + 1, number, Rows.of([row]))
-        return next(encode(author, [section], 10_000))
-
     log = MemoryLog(lambda: 0)
     log.append([DEFINITION.declaration("w", FORMAT_VERSION)])
-    log.append([record(0), record(1), b"a console's line", record(2), record(3)])
-    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), log, author)
+    log.append([_record(0), _record(1), b"a console's line", _record(2), _record(3)])
+    follower = ReplicatedLog(Replica(DEFINITION), MemoryReader(log), log, DEFINITION.author("w"))
     with capture_logs() as entries:
         assert follower.follow(0) == len(log.entries)
     ignored = [one["offset"] for one in entries if one["event"] == "a record of the log is ignored"]
@@ -230,16 +230,13 @@ def test_a_record_that_is_ignored_is_told_by_its_own_offset() -> None:
 def test_the_state_of_a_snapshot_is_told_before_the_log_is_replayed() -> None:
     """A replay may take an hour: until its first record, both would stand at 0."""
     log = MemoryLog(lambda: 0)
-    row = Row(0, RowKind.FULL, "d", "https://example.org/", 5, 7, 7, 9)
-    section = Section(Source(TOPIC_ID, 0), 0, 1, -1, Rows.of([row]))
-    author = DEFINITION.author("w")
-    log.append([DEFINITION.declaration("w", FORMAT_VERSION), *encode(author, [section], 10_000)])
+    log.append([DEFINITION.declaration("w", FORMAT_VERSION), _record(0)])
     replica = Replica(DEFINITION)
     for entry in log.entries:
         replica.read(entry.value, entry.offset, entry.timestamp_ms)
     metrics.LOG_OFFSET.set(0)
     metrics.DOCUMENTS_INDEXED.set(0)
-    ReplicatedLog(replica, MemoryReader(log, 2), log, author)
+    ReplicatedLog(replica, MemoryReader(log, 2), log, DEFINITION.author("w"))
     assert (metrics.LOG_OFFSET._value.get(), metrics.DOCUMENTS_INDEXED._value.get()) == (2, 1)
 
 
