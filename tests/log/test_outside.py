@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tests.conftest import EXAMPLES
 from tests.log.test_replica import MARKS, SOURCE, agree, definition, packed
 from tests.log.test_snapshot import LOG, to_bytes
-from tests.log.test_turns import _row
+from tests.log.test_turns import DRAWN, _row
 from tests.oracle import Oracle
 from worker.core import planner
 from worker.core.index import SearchIndex
@@ -29,19 +29,6 @@ from worker.log.record import Row, RowKind, Rows, decode
 from worker.log.replica import Replica
 from worker.log.rules import Definition, Retention
 from worker.log.snapshot import restore
-
-DRAWN = st.lists(
-    st.tuples(
-        st.integers(0, 11),
-        st.integers(0, 80),
-        st.integers(0, 2),
-        st.sampled_from([RowKind.FULL] * 4 + [RowKind.SHORT, RowKind.DELETED]),
-        st.sampled_from(MARKS),
-        st.sampled_from([0, 0, 0, 1, 2, 5]),
-    ),
-    min_size=8,
-    max_size=60,
-)
 
 
 def outside_of(held: OriginalStore, rows: list[Row], slices: int) -> Outside:
@@ -108,7 +95,7 @@ def history(drawn: list[tuple[int, int, int, RowKind, int, int]]) -> list[Row]:
 
 @settings(max_examples=4 * EXAMPLES, deadline=None)
 @given(
-    DRAWN,
+    st.lists(DRAWN, min_size=8, max_size=60),
     st.integers(1, 7),
     st.sampled_from([(1, 0), (16, 300), (64, 600)]),
     st.sampled_from([0.0, 0.54]),

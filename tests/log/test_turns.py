@@ -40,20 +40,20 @@ def _row(
     return Row(offset, kind, doc_id, url, 0, fingerprint, digest, 9, sketch=PAGES[page], mark=mark)
 
 
+# Of a row the doc_id, blocks, page, kind, mark, and how far before it the row stands that comes again.
+DRAWN = st.tuples(
+    st.integers(0, 11),
+    st.integers(0, 80),
+    st.integers(0, 2),
+    st.sampled_from([RowKind.FULL] * 4 + [RowKind.SHORT, RowKind.DELETED]),
+    st.sampled_from(MARKS),
+    st.sampled_from([0, 0, 0, 1, 2, 5]),
+)
+
+
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 @given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 11),
-            st.integers(0, 80),
-            st.integers(0, 2),
-            st.sampled_from([RowKind.FULL] * 3 + [RowKind.SHORT, RowKind.DELETED]),
-            st.sampled_from(MARKS),
-            st.sampled_from([0, 0, 0, 1, 2, 5]),
-        ),
-        min_size=8,
-        max_size=40,
-    ),
+    st.lists(DRAWN, min_size=8, max_size=40),
     st.integers(1, 10),
     st.sampled_from([1, 13, 40]),
     st.sampled_from(["compare", "replace"]),

@@ -23,6 +23,7 @@ from schemas.ask import (
     SeenVerdict,
 )
 from schemas.verdict import IndexMessage, VerdictMessage
+from tests.schemas.test_schema_files import check_fields
 
 API: dict[str, Any] = json.loads(OPENAPI.read_text(encoding="utf-8"))
 MODELS = (AsOf, ProblemDetails, SeenIndex, SeenOriginal, SeenPage, SeenVerdict)
@@ -56,14 +57,8 @@ def test_every_reference_leads_to_a_schema_and_every_schema_is_used() -> None:
 def test_every_field_is_described_and_has_valid_examples(model: type[BaseModel]) -> None:
     """No field is left to guessing; one that is itself a message has its examples there."""
     schema = model.model_json_schema()
-    definitions = schema.get("$defs", {})
     assert "\n" not in schema["description"]
-    for name, field in schema["properties"].items():
-        is_message = "$ref" in json.dumps(field)
-        assert field.get("description") or "$ref" in field, name  # a message describes itself
-        assert "examples" in field or is_message, name
-        for shown in field.get("examples", ()):
-            jsonschema.Draft202012Validator({**field, "$defs": definitions}).validate(shown)
+    check_fields(schema)
 
 
 def test_the_names_are_those_of_a_verdict() -> None:

@@ -68,7 +68,11 @@ def test_every_field_is_described_and_has_valid_examples(name: str) -> None:
     """
     No field is left to guessing; of one that is itself a message the fields have the examples.
     """
-    schema = json.loads(render(name))
+    check_fields(json.loads(render(name)))
+
+
+def check_fields(schema: dict[str, Any]) -> None:
+    """Hold that each field of a schema, and of the messages in it, is described and has examples."""
     definitions = schema.get("$defs", {})
     for part in (schema, *definitions.values()):
         assert part["description"]
