@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from numba.core import config
 
-from tests.conftest import REPOSITORY, output_of
+from tests.conftest import REPOSITORY
 from tests.faults.forked import FORKED
 from worker.core import carried, compiled
 from worker.held_signals import held_back
@@ -399,38 +399,6 @@ def test_code_is_kept_where_it_can_be(tmp_path: Path, monkeypatch: pytest.Monkey
     assert compiled.cache_directory(function) == chosen / "neardup" / "kernels"
     monkeypatch.setenv("XDG_CACHE_HOME", str(beside))
     assert compiled.cache_directory(function) is None
-
-
-@pytest.mark.nightly
-def test_behind_the_warm_up_nothing_is_compiled(tmp_path: Path) -> None:
-    """
-    What a worker, dedup and the searches run is compiled, or loaded if it is there, by `neardup
-    warm-up`.
-    """
-
-    def code(*arguments: str, text: str = "") -> set[str]:
-        environment = os.environ | {"NUMBA_DEBUG_CACHE": "1"}
-        said = output_of(
-            sys.executable, "-m", "worker", *arguments, env=environment, cwd=REPOSITORY, input=text
-        )
-        told = ("[cache] data loaded", "[cache] data sav")
-        return {line.rpartition(" ")[2] for line in said.splitlines() if line.startswith(told)}
-
-    made = code("warm-up")
-    assert len(made) >= 15  # so many kernels there are, or a few more
-    crawl = tmp_path / "crawl.warc.gz"
-    code("sample-crawl", "--documents", "300", "--seed", "1", str(crawl))
-    numbers = "".join(f"{number * 0x9E3779B97F4A7C15 % 2**64}\n" for number in range(20_000))
-    texts = tmp_path / "texts.jsonl"
-    texts.write_text(
-        '{"text": "The river is open to all ships."}\n{"text": "Der Fluß ist frei."}\n'
-    )
-    of_texts = code("dedup", "--threads", "1", str(texts))
-    for used in (code("dedup", "--threads", "1", str(crawl)), code("find-all", text=numbers),
-                 code("find-clusters", text=numbers), of_texts):  # fmt: skip
-        assert used and used <= made
-    # The code for pages takes as long to compile as all the rest.
-    assert not any("extract_batch" in path for path in of_texts)
 
 
 SIGNALLED = """

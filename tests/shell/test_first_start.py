@@ -18,19 +18,20 @@ from worker.settings import Settings
 from worker.shell.runtime import kernels
 
 MISSING = ("has_special", "longest_bucket")  # two that compile quickly
+PAGES = "extract_batch"  # takes as long to compile as all the rest, and texts do not need it
 COUNTED = re.compile(r"compiling kernel (\d+) of (\d+), once: (\w+)")
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Processes for which the code of all kernels is kept, except that of MISSING."""
+    """Processes for which the code of all kernels is kept, except that of MISSING and of PAGES."""
     kernels.ready(Settings(), with_pages=False)
     folder = tmp_path / "cache" / "neardup"
     folder.mkdir(parents=True, mode=0o755)
     ours = [found for found in compiled._kernels if found.py_func.__module__.startswith("worker.")]
     for kernel in ours:  # other tests of this process make kernels that no file is kept of
         for path in kernel._cache._files():
-            if kernel.__name__ not in MISSING:
+            if kernel.__name__ not in (*MISSING, PAGES):
                 shutil.copy(path, folder)
     (tmp_path / "texts.jsonl").write_text('{"text": "The river is open to all ships."}\n')
     return {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "TERM": "xterm"}

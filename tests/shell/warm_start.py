@@ -66,6 +66,12 @@ def messages() -> dict[str, tuple[bytes, bytes | None]]:
     }
 
 
+def command(*arguments: str) -> None:
+    """Run a command."""
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+
+
 def steps(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what is done with the documents, in turn, each with its name."""
     worker = AskedWorker(Settings(threads=1))
@@ -79,8 +85,7 @@ def steps(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     (folder / "more.jsonl").write_bytes(document(90) + b"\n" + document(91))
 
     def dedup(*arguments: str) -> None:
-        done = CliRunner().invoke(app, ["dedup", "--quiet", *arguments])
-        assert done.exit_code == 0, done.output
+        command("dedup", "--quiet", *arguments)
 
     yield "dedup", lambda: dedup(str(folder / "documents.jsonl"), "--output", f"{folder}/verdicts")
     yield (
@@ -99,6 +104,10 @@ def steps(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
             str(folder / "more.jsonl"), "--state", f"{folder}/state", "--output", f"{folder}/three"
         ),
     )
+    fingerprints = "\n".join(str(number * 0x9E3779B97F4A7C15 % 2**64) for number in range(20_000))
+    (folder / "fingerprints").write_text(fingerprints)
+    for name in ("find-all", "find-clusters"):
+        yield name, partial(command, name, "--quiet", "--input", f"{folder}/fingerprints")
     deduplicator = neardup.Deduplicator(threads=1)
     documents = [
         json.loads(value) for name, (_, value) in given.items() if value and "no " not in name
@@ -112,8 +121,7 @@ def steps(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def main(folder: Path) -> None:
     """Print a line for each kernel that a step needs and the warm-up did not have."""
-    warmed = CliRunner().invoke(app, ["warm-up"])
-    assert warmed.exit_code == 0, warmed.output
+    command("warm-up")
     counted = {f"worker.core.{module}" for named in kernels._KERNELS.values() for module in named}
     for kernel in compiled._kernels:
         if not kernel.signatures:
