@@ -189,11 +189,10 @@ def test_a_name_of_an_open_file_is_written_behind_what_is_there(
     assert not list(tmp_path.glob("*.part"))
 
 
-@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-def test_a_summary_and_an_output_are_not_both_on_stdout(tmp_path: Path, name: str) -> None:
+def test_a_summary_and_an_output_are_not_both_on_stdout(tmp_path: Path) -> None:
     """Neither would be readable; the damaged places are an output, too."""
     (tmp_path / "in.jsonl").write_text(lines(page(1, text=ARTICLE)))
-    for outputs in (["--output", name], ["--output", tmp_path / "out", "--damage", name]):
+    for outputs in (["--output", "-"], ["--output", tmp_path / "out", "--damage", "/dev/stdout"]):
         said = misused("dedup", tmp_path / "in.jsonl", *outputs, "--json")
         assert "--json writes its summary to stdout: name an --output" in said
 

@@ -246,7 +246,6 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
         (["--documents", "10MB"], "write 10M, got '10MB'"),
         (["--documents", "9999^999"], "got '9999^999'"),
         (["--documents", "9" * 400], "got '999"),
-        (["--documents", "10M", "--memory", "1M"], "got 1000000"),
         (["--documents", "2^34", "--memory", "64G"], "and one machine gives 64.0 GB"),
         ([], "give either --documents or --per-month"),
         (["--documents", "1M", "--per-month", "1M"], "give either --documents or --per-month"),
@@ -255,7 +254,6 @@ def test_a_group_is_planned_for_what_it_judges_in_a_month() -> None:
         (["--per-month", "1M", "--retention", "3 days"], "got '3 days'"),
         (["--per-month", "1M", "--archive"], "--archive is planned for a number of --documents"),
         (["--per-month", "1M", "--distance", "3"], "leave --distance out"),
-        (["--per-month", "3G"], "more than the 2,147,483,648"),
         (["--per-month", "300M", "--memory", "1G"], "give more (--memory)"),
     ],
 )
