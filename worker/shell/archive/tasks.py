@@ -48,6 +48,7 @@ from worker.shell.archive.rows import NUMBERS, SCHEMA, TEXTS, read_rows
 from worker.shell.archive.run import Run
 from worker.shell.checkpoint import Checkpoint, locked, map_file, newest
 from worker.shell.files import archives
+from worker.shell.files.account import InputTally
 from worker.shell.files.apart import NamesApart, named_apart
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import (
@@ -100,7 +101,14 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     run.check_unchanged(number)
     if run.options.keep and number >= run.references:  # refused before anything is judged
         format_kept([run.inputs[number].path], [run.kept_name(number)], run.options)
-    found = _Found(run, number)
+    damage: list[bytes] = []
+    crawl = run.options.open(
+        [run.inputs[number].path],
+        is_reference=number < run.references,
+        on_damage=lambda found: damage.append(found.json_line()),
+    )
+    crawl.begin(Inputs(run.first, number, offset=0))
+    crawl.is_digested = True  # the state remembers what was read
     kernels.compile_first(run.settings, with_pages=are_pages_expected([run.inputs[number].path]))
     reader = JobReader(run.settings, _fingerprinter(run.settings.parameters))
     ahead = deque[_Source]()
@@ -116,7 +124,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
                 sources.clear()
 
             for job in cut(
-                found.messages(run.settings.document_bytes_max, ahead),
+                _messages(crawl, run.settings.document_bytes_max, ahead),
                 JOB_DOCUMENTS_MAX,
                 JOB_BYTES_MAX,
             ):
@@ -124,53 +132,34 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
                 groups.append(rows)
                 of_rows = [ahead.popleft() for _ in job]
                 sources += of_rows
-                found.note_dead(rows, of_rows)
-                report(found.bytes_read)
+                _note_dead(crawl.tally, run.inputs[number].path, rows, of_rows)
+                report(crawl.bytes_read)
                 if len(sources) >= GROUP_ROWS:
                     flush()
             if groups:
                 flush()
         run.check_unchanged(number)
-        if found.damage:
+        if damage:
             with written(run.path("rows", f"{number:06}.jsonl")) as lines:
-                lines.writelines(found.damage)
-    return vars(found.tally) | {"digest": list(found.digests[0])}
+                lines.writelines(damage)
+    return vars(crawl.tally) | {"digest": list(crawl.digests[0])}
 
 
 _fingerprinter = lru_cache(1)(Fingerprinter)
 
 
-class _Found(CrawlFiles):
-    """The documents of an input, read once, with the damage among them."""
+def _messages(crawl: CrawlFiles, bytes_max: int, sources: deque[_Source]) -> Iterator[InputMessage]:
+    """Yield the message of each document, and add its `_Source` to `sources`."""
+    for place, record in enumerate(crawl.documents()):
+        sources.append(_Source(record.line, record.offset, record.key, record.score))
+        yield source_message(place, record.key, record.content, bytes_max)
 
-    def __init__(self, run: Run, number: int) -> None:
-        self.damage: list[bytes] = []
-        path = run.inputs[number].path
-        self._file = shown_name(path)
-        super().__init__(
-            [path], self._note, **run.options.arguments(is_reference=number < run.references)
-        )
-        self.begin(Inputs(run.first, number, offset=0))
-        self.is_digested = True  # the state remembers what was read
 
-    def _check_seen(self) -> None:
-        """Pass: another input may have the named columns, and the command has looked at all."""
-
-    def _note(self, damage: archives.Damage) -> None:
-        self.damage.append(damage.json_line())
-
-    def note_dead(self, rows: Rows, sources: Sequence[_Source]) -> None:
-        """Count those of some rows that cannot be judged."""
-        for at in np.flatnonzero(rows.kinds == RowKind.DEAD).tolist():
-            error = DocumentError.parse(rows.notes[at].decode("utf-8", "surrogatepass"))
-            place = archives.place_of(self._file, sources[at].offset, sources[at].line)
-            self.tally.note_dead(place, error)
-
-    def messages(self, bytes_max: int, sources: deque[_Source]) -> Iterator[InputMessage]:
-        """Yield the message of each document, and add its `_Source` to `sources`."""
-        for place, record in enumerate(self):
-            sources.append(_Source(record.line, record.offset, record.key, record.score))
-            yield source_message(place, record.key, record.content, bytes_max)
+def _note_dead(tally: InputTally, file: str, rows: Rows, sources: Sequence[_Source]) -> None:
+    """Count those of some rows that cannot be judged."""
+    for at in np.flatnonzero(rows.kinds == RowKind.DEAD).tolist():
+        error = DocumentError.parse(rows.notes[at].decode("utf-8", "surrogatepass"))
+        tally.note_dead(archives.place_of(file, sources[at].offset, sources[at].line), error)
 
 
 def _batch(rows: Rows, sources: list[_Source]) -> pa.RecordBatch:

@@ -88,7 +88,6 @@ class CrawlFiles:
         encoding: of JSON Lines, CSV, TSV and bytes in Parquet. None: the byte order mark decides,
             else UTF-8.
         score_column: a field or column whose number becomes the `score` of a record.
-        whole: whether each record has its `raw` bytes, too.
     Raises:
         StopError: a file cannot be opened, a pipe is named twice, there is no such encoding, or the
             fetch time is invalid; when all has been read, no row has had a column that is named.
@@ -123,7 +122,6 @@ class CrawlFiles:
         body_max: int = BODY_BYTES_MAX,
         fetched_at_default: str | None = None,
         columns: ColumnNames | None = None,
-        whole: bool = False,
         encoding: str | None = None,
         score_column: str | None = None,
     ) -> None:
@@ -146,7 +144,6 @@ class CrawlFiles:
         sizes = [size for _, size in self._sizes]
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
         self._body_max = body_max
-        self._whole = whole
         self.named_columns = columns
         self._seen = SeenColumns(columns, OPTION)
         self._fetched_at_default = fetched_at_default
@@ -183,8 +180,22 @@ class CrawlFiles:
         return self._inputs.place(self._inputs.offset + self._documents_before)
 
     def __iter__(self) -> Iterator[Record]:
+        return self._checked(self.documents())
+
+    def documents(self) -> Iterator[Record]:
+        """
+        Yield the documents as iterating does, for one who reads the files of a run apart.
+
+        A named column that none of these rows has is no error then: rows of other files have it.
+        """
         self._reading = object()
         return self._records(self._reading)
+
+    def _checked(self, documents: Iterator[Record]) -> Iterator[Record]:
+        """Yield documents, then raise StopError if a column is named that no row has had."""
+        yield from documents
+        if self._seen.has_rows or self._documents_before:
+            self._refuse_unseen(self._seen)
 
     def _records(self, reading: object) -> Iterator[Record]:
         """
@@ -208,7 +219,6 @@ class CrawlFiles:
             else:
                 self.tally.note_damage(entry.place, entry.reason)
                 self.on_damage(entry)
-        self._check_seen()
 
     def _check_latest(self, reading: object) -> None:
         # All readings name documents by the same attributes: the run, and where each file begins.
@@ -217,13 +227,6 @@ class CrawlFiles:
                 "these CrawlFiles are being read a second time before the first reading has ended: "
                 "make CrawlFiles(…) of the same files for each reader"
             )
-
-    def _check_seen(self) -> None:
-        """Raise StopError if a column is named that no row has had."""
-        if self._whole:  # documents are copied file by file, and a file of several may lack it
-            return
-        if self._seen.has_rows or self._documents_before:
-            self._refuse_unseen(self._seen)
 
     def _refuse_unseen(self, seen: SeenColumns) -> None:
         names = [shown_name(file) for file, _ in self._sizes]
@@ -327,9 +330,7 @@ class CrawlFiles:
             self._note_assumed,
             self._seen,
         )
-        yield from kind.reader(
-            InputFile(file, unpacked, rows, self._body_max, budget, self._whole, on_rows)
-        )
+        yield from kind.reader(InputFile(file, unpacked, rows, self._body_max, budget, on_rows))
 
 
 def _within(file: str, found: Iterator[Entry], budget: Budget) -> Iterator[Entry]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -63,7 +62,6 @@ class InputFile(NamedTuple):
         rows: reads the rows of tables, as the user has named their columns.
         body_max: the largest body, in bytes; a longer one is left out.
         budget: of the input, for all that is made of its bytes.
-        whole: whether every record has its `raw` bytes, too.
         on_rows: is called with the number of rows done and, if known, their total.
     """
 
@@ -72,7 +70,6 @@ class InputFile(NamedTuple):
     rows: RowReader
     body_max: int
     budget: Budget
-    whole: bool
     on_rows: Callable[[int, int], None]
 
 
@@ -128,7 +125,7 @@ def _read_arc(file: InputFile) -> Iterator[Entry]:
 
 
 def _read_warc(file: InputFile) -> Iterator[Entry]:
-    return _of_segments(file, partial(read_warc, whole=file.whole))
+    return _of_segments(file, read_warc)
 
 
 def _read_json(file: InputFile) -> Iterator[Entry]:

@@ -85,18 +85,16 @@ class FileOptions(NamedTuple):
             )
         self.open([])
 
-    def arguments(self, *, is_reference: bool = False) -> dict[str, Any]:
-        """Return the arguments of `CrawlFiles` for an input or a reference."""
-        return {
-            "fetched_at_default": self.fetched_at,
-            "columns": self.columns,
-            "encoding": self.encoding,
-            "score_column": None if is_reference else self.preference.field,
-        }
-
     def open(self, paths: Sequence[str], *, is_reference: bool = False, **more: Any) -> CrawlFiles:
         """Return the documents of files; `more` are other arguments of `CrawlFiles`."""
-        return CrawlFiles(paths, **self.arguments(is_reference=is_reference), **more)
+        return CrawlFiles(
+            paths,
+            fetched_at_default=self.fetched_at,
+            columns=self.columns,
+            encoding=self.encoding,
+            score_column=None if is_reference else self.preference.field,
+            **more,
+        )
 
     def identity(self, document_bytes_max: int) -> dict[str, Any]:
         """Return the options of a `RunIdentity`: these, and the setting that does the same."""
