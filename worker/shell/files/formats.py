@@ -23,7 +23,7 @@ from worker.shell.files.archives.budget import Budget
 from worker.shell.files.archives.inflate import Piece, Segment, pieces
 from worker.shell.files.archives.rows import PARQUET as PARQUET_MAGIC
 from worker.shell.files.archives.rows import TAB_SUFFIXES, RowReader
-from worker.shell.files.archives.wacz import ZIP, ZipProblem, is_arc, members
+from worker.shell.files.archives.wacz import ZIP, is_arc, members
 from worker.shell.files.archives.warc import read_arc, read_warc
 from worker.shell.files.places import STDIO, open_input
 from worker.shell.files.writers import (
@@ -139,18 +139,15 @@ def _read_wacz(file: InputFile) -> Iterator[Entry]:
         if stream.read(len(ZIP)) != ZIP:
             raise StopError(f"{file.name} is a packed WACZ: unpack it first")
         file.budget.take_in(stream.seek(0, 2))  # by now, its first bytes may have been all
-        for member in members(stream, file.on_rows):
-            name = f"{file.name}/{member.name}" if member.name else file.name
-            if isinstance(member, ZipProblem):
-                yield Damage(name, member.offset, member.reason)
-                continue
-            if is_arc(member.name):
-                yield Damage(
-                    name, 0, "ARC, which a WACZ does not hold: unpack it, and name the file"
-                )
-                continue
-            unpacked = pieces(cast("BinaryIO", member), budget=file.budget)
-            yield from _read_warc(file._replace(name=name, pieces=unpacked))
+        for member in members(file.name, stream, file.on_rows):
+            if isinstance(member, Damage):
+                yield member
+            elif is_arc(member.name):
+                reason = "ARC, which a WACZ does not hold: unpack it, and name the file"
+                yield Damage(member.name, 0, reason)
+            else:
+                unpacked = pieces(cast("BinaryIO", member), budget=file.budget)
+                yield from _read_warc(file._replace(name=member.name, pieces=unpacked))
 
 
 def _of_segments(file: InputFile, read: Callable[..., Iterator[Entry]]) -> Iterator[Entry]:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
+from worker.shell.files.archives import Damage
 from worker.shell.files.places import is_aside
 
 ZIP = b"PK\x03\x04"
@@ -67,7 +68,7 @@ class ZipArchive:
     An archive in a zip, which reads like a file up to what is damaged.
 
     Attributes:
-        name: the name of the member.
+        name: the name of the zip and, behind a slash, that of the member.
         problem: why the reading ended before the member did; None: it did not.
     """
 
@@ -90,21 +91,14 @@ class ZipArchive:
         return data
 
 
-class ZipProblem(NamedTuple):
-    """A problem with a member or, without a name, with the whole zip."""
-
-    name: str
-    offset: int
-    reason: str
-
-
 def members(
-    stream: BinaryIO, on_read: Callable[[int, int], None] = lambda *_: None
-) -> Iterator[ZipArchive | ZipProblem]:
+    file: str, stream: BinaryIO, on_read: Callable[[int, int], None] = lambda *_: None
+) -> Iterator[ZipArchive | Damage]:
     """
     Yield the archives in a zip. Read each one before you ask for the next one.
 
     Args:
+        file: the name of the zip.
         stream: the zip, which can be read from any place.
         on_read: is called with the bytes of all archives that have been read, and their total.
     """
@@ -112,41 +106,41 @@ def members(
         index_bytes, count = _index_of(stream)
         if index_bytes > _INDEX_BYTES_MAX:
             reason = f"its index has {index_bytes:,} bytes, at most {_INDEX_BYTES_MAX:,} are read"
-            yield ZipProblem("", 0, reason)
+            yield Damage(file, 0, reason)
             return
         size = stream.seek(0, 2)
         opened = zipfile.ZipFile(stream)
     except Exception as error:  # BadZipFile, and of a damaged index many others
         reason = str(error) or type(error).__name__
-        yield ZipProblem(
-            "", 0, f"not a whole zip: {reason}. Unpack what there is, and read its WARCs"
+        yield Damage(
+            file, 0, f"not a whole zip: {reason}. Unpack what there is, and read its WARCs"
         )
         return
     with opened:
         infos = opened.infolist()
         if count != _COUNT_UNKNOWN and len(infos) < count:
             reason = f"its index has {len(infos):,} members, and says that it has {count:,}"
-            yield ZipProblem("", 0, reason)
+            yield Damage(file, 0, reason)
         packed_bytes = sum(info.compress_size for info in infos)
         if packed_bytes > size:
             reason = f"its members are said to have {packed_bytes:,} bytes, and it has {size:,}"
-            yield ZipProblem("", 0, f"{reason}: they overlap, or it is cut short")
+            yield Damage(file, 0, f"{reason}: they overlap, or it is cut short")
             return
         archives = [info for info in infos if info.filename.lower().endswith(_NAMES)]
         if not archives:
             ends = ", ".join(_NAMES[::3])
             reason = f"a zip without a file that ends in {ends}: unpack it, and name what is in it"
-            yield ZipProblem("", 0, reason)
+            yield Damage(file, 0, reason)
         for info in infos:
             reason = _unread_reason(info)
             if reason:
-                yield ZipProblem(info.filename, info.header_offset, reason)
+                yield _damage(file, info, reason)
         total = sum(info.file_size for info in archives)
         before = 0
         for info in archives:
             reason = _refusal(info)
             if reason:
-                yield ZipProblem(info.filename, info.header_offset, reason)
+                yield _damage(file, info, reason)
                 continue
 
             def on_member(done: int, before: int = before) -> None:
@@ -156,14 +150,20 @@ def members(
                 content = opened.open(info)
             except Exception as error:
                 reason = str(error) or type(error).__name__
-                yield ZipProblem(info.filename, info.header_offset, reason)
+                yield _damage(file, info, reason)
                 continue
             with content:
-                member = ZipArchive(info.filename, cast("BinaryIO", content), on_member)
+                member = ZipArchive(f"{file}/{info.filename}", cast("BinaryIO", content), on_member)
                 yield member
                 if member.problem is not None:
-                    yield ZipProblem(info.filename, info.header_offset, member.problem)
+                    yield _damage(file, info, member.problem)
             before += info.file_size
+
+
+def _damage(file: str, info: zipfile.ZipInfo, reason: str) -> Damage:
+    """Return what is wrong with a member; one whose name is lost has the name of the zip."""
+    name = f"{file}/{info.filename}" if info.filename else file
+    return Damage(name, info.header_offset, reason)
 
 
 def _unread_reason(info: zipfile.ZipInfo) -> str:
