@@ -42,9 +42,10 @@ from tests.conftest import free_ports
 from worker.core.stopwords import stopwords
 from worker.devkit.broker import EmbeddedKafka
 from worker.settings import Settings
-from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, feed_documents
+from worker.shell.files.crawl import CrawlFiles
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.configuration import feeder_config, reader_config
+from worker.shell.kafka.feeding import FED_BODY_BYTES_MAX, feed_documents
 from worker.shell.kafka.reader import Feeder, GroupOffsets
 from worker.shell.kafka.topics import create_topics
 

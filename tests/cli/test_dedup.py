@@ -324,7 +324,7 @@ def test_what_is_fed_day_by_day_is_judged_as_what_is_fed_at_once(
         fed.extend(records)
         return SimpleNamespace(delivered=len(fed), failures=0, failed=())
 
-    monkeypatch.setattr("worker.shell.files.crawl.feed_documents", feed_documents)
+    monkeypatch.setattr("worker.shell.kafka.feeding.feed_documents", feed_documents)
     monkeypatch.setattr(
         "worker.shell.kafka.admin.Admin", lambda *_: SimpleNamespace(cluster_id=str)
     )

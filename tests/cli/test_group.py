@@ -55,8 +55,9 @@ from worker.shell.admin.watch import (
     watch,
 )
 from worker.shell.files.archives import Record
-from worker.shell.files.crawl import CrawlFiles, feed_documents
+from worker.shell.files.crawl import CrawlFiles
 from worker.shell.kafka.admin import Admin, Member
+from worker.shell.kafka.feeding import feed_documents
 from worker.shell.kafka.topics import create_topics
 from worker.shell.messages import encode_dead_letter, encode_verdict
 from worker.shell.ports import InputMessage
@@ -158,7 +159,7 @@ def test_documents_without_a_body_are_told_when_they_are_fed(
     def count(_: Settings, records: Iterable[Record], __: float) -> SimpleNamespace:
         return SimpleNamespace(delivered=len(list(records)), failures=0, failed=())
 
-    monkeypatch.setattr("worker.shell.files.crawl.feed_documents", count)
+    monkeypatch.setattr("worker.shell.kafka.feeding.feed_documents", count)
     monkeypatch.setattr(
         "worker.shell.kafka.admin.Admin", lambda *_: SimpleNamespace(cluster_id=str)
     )

@@ -32,9 +32,10 @@ from worker.log.record import RowKind
 from worker.settings import MESSAGE_BYTES_MAX, Settings
 from worker.shell.files import crawl as crawl_module
 from worker.shell.files.archives import Capture, Damage, Entry, Omission, Record
-from worker.shell.files.crawl import FED_BODY_BYTES_MAX, CrawlFiles, with_answers
+from worker.shell.files.crawl import CrawlFiles, with_answers
 from worker.shell.files.engine import source_message
 from worker.shell.files.formats import UNKNOWN, WRITE_LINES
+from worker.shell.kafka.feeding import FED_BODY_BYTES_MAX
 from worker.shell.messages.documents import decode_document
 from worker.shell.pipeline.prepare import JobReader
 

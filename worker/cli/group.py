@@ -189,8 +189,8 @@ def feed(
     Damaged records are named and counted, and all others are sent. Exit code 1 if a document could
     not be delivered, or if there was none.
     """
-    from worker.shell.files.crawl import FED_BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
     from worker.shell.files.inputs import Inputs  # noqa: PLC0415
+    from worker.shell.kafka.feeding import FED_BODY_BYTES_MAX, feed_documents  # noqa: PLC0415
 
     crawl = reading.open(reading.files(files), body_max=FED_BODY_BYTES_MAX)
     # No other run has fed documents with its names.

@@ -29,8 +29,9 @@ from worker.errors import NeardupError, RecordError, StopError
 from worker.log.record import decode
 from worker.settings import SETTINGS, Settings, environment
 from worker.shell.admin.watch import watch
-from worker.shell.files.crawl import CrawlFiles, feed_documents
+from worker.shell.files.crawl import CrawlFiles
 from worker.shell.kafka.admin import Admin
+from worker.shell.kafka.feeding import feed_documents
 from worker.shell.kafka.log import log_entries
 from worker.shell.messages import DeadLetter
 
