@@ -53,7 +53,6 @@ from worker.shell.files.apart import NamesApart, named_apart
 from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import (
     LOG,
-    TOPIC,
     Answer,
     FileEngine,
     judged_answers,
@@ -450,7 +449,7 @@ def answers_in(run: Run, number: int, part: JudgedPart) -> Iterator[tuple[archiv
     A document that cannot be judged comes with its place.
     """
     rows = part.rows
-    answers = judged_answers(rows, part.held, run.judging.rules, 0, TOPIC)
+    answers = judged_answers(rows, part.held, run.judging.rules)
     file = shown_name(run.inputs[number].path)
     kinds = rows.record.kinds[rows.first : rows.stop]
     for row, (answered, kind) in enumerate(zip(answers, kinds, strict=True)):

@@ -142,7 +142,6 @@ class CrawlFiles:
         self._score_column = score_column
         self.files = len(self._sizes)
         self.begin(Inputs(run=0, number=0, offset=0))
-        self._counted_before = 0  # documents of earlier readings
         self.is_digested = False
         self.digests: list[FileDigest] = []
         self._pipes_read: list[str] = []
@@ -156,19 +155,16 @@ class CrawlFiles:
         begins is known when the reading has come to it.
         """
         self._begins: list[int] = []
+        self._read_documents = 0  # of the reading that was begun last
         self._inputs = replace(inputs, begins=self._begins, are_files=True)
         return self._inputs
 
     def _note_assumed(self, what: str) -> None:
         self.tally.assumed[what] += 1
 
-    @property
-    def _documents_before(self) -> int:
-        return self.tally.documents - self._counted_before
-
     def _place_of(self) -> RowPlace:
         """Return the place of the next document."""
-        return self._inputs.place(self._inputs.offset + self._documents_before)
+        return self._inputs.place(self._inputs.offset + self._read_documents)
 
     def __iter__(self) -> Iterator[Record]:
         return self._checked(self.documents())
@@ -185,7 +181,7 @@ class CrawlFiles:
     def _checked(self, documents: Iterator[Record]) -> Iterator[Record]:
         """Yield documents, then raise StopError if a column is named that no row has had."""
         yield from documents
-        if self._seen.has_rows or self._documents_before:
+        if self._seen.has_rows or self._read_documents:
             self._refuse_unseen(self._seen)
 
     def _records(self, reading: object) -> Iterator[Record]:
@@ -201,6 +197,7 @@ class CrawlFiles:
         for entry in self.entries():
             if isinstance(entry, Record):
                 self.tally.documents += 1
+                self._read_documents += 1
                 yield entry
                 self._check_latest(reading)
                 if os.getpid() != process:
@@ -252,12 +249,11 @@ class CrawlFiles:
 
     def entries(self) -> Generator[Entry, None, None]:
         """Yield all records of the files, documents or not, without counting them."""
-        self._counted_before = self.tally.documents
         if self._begins:  # of an earlier reading, whose verdicts may still be taken
             self.begin(self._inputs)
         for file, size in self._sizes:
             self.format = None
-            self._begins.append(self._documents_before)
+            self._begins.append(self._read_documents)
             if is_pipe(file):
                 check_read_once([*self._pipes_read, file], "is read twice")
                 self._pipes_read.append(file)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from worker.core.document import Verdict
 from worker.errors import DefinitionError, DocumentError
 from worker.held_signals import held_back
-from worker.log.judge import JudgedRows, Partitions
+from worker.log.judge import JudgedRows
 from worker.log.originals import OriginalStore
 from worker.log.record import (
     FORMAT_VERSION,
@@ -42,7 +42,7 @@ from worker.shell.checkpoint import Checkpoint
 from worker.shell.files.apart import NamesApart, named_later
 from worker.shell.files.archives import Capture, Message, Record, Unreadable
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.inputs import Inputs, NextInput
+from worker.shell.files.inputs import Inputs
 from worker.shell.files.places import shown_name
 from worker.shell.files.records import records_of
 from worker.shell.files.state import STATE_REMEDY, RunState
@@ -105,11 +105,9 @@ def judged_answers(
     rows: JudgedRows,
     held: OriginalStore,
     definition: Definition,
-    partition: Partitions,
-    topic: str,
 ) -> list[Answer]:
     """Return the answer to each row, as `encode_answers` returns its message."""
-    answers = JudgedAnswers(rows, held, definition, partition, topic)
+    answers = JudgedAnswers(rows, held, definition, _SOURCE.partition, TOPIC)
     return [Answer(offset, answers, place) for place, offset in enumerate(rows.offsets())]
 
 
@@ -171,7 +169,7 @@ class FileEngine:
         inputs = self.next_inputs()
         if crawl is not None:
             crawl.begin(inputs)
-        return NextInput(inputs.run, inputs.number, inputs.offset)
+        return replace(inputs, are_asked=True)
 
     def begin(self, crawl: CrawlFiles | None = None) -> Inputs:
         """
@@ -226,16 +224,11 @@ class FileEngine:
             self._notes.remove(note)
 
     def _encode(
-        self,
-        rows: JudgedRows,
-        held: OriginalStore,
-        definition: Definition,
-        part: Partitions,
-        topic: str,
+        self, rows: JudgedRows, held: OriginalStore, definition: Definition, *_: object
     ) -> list[Answer]:
         for note in self._notes:
             note(rows, held)
-        return judged_answers(rows, held, definition, part, topic)
+        return judged_answers(rows, held, definition)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -312,7 +305,7 @@ class FileEngine:
             rows: JudgedRows, held: OriginalStore, definition: Definition, *_: object
         ) -> list[Answer]:
             rows = rows._replace(log_offset=log_offset, timestamp_ms=self._clock_ms())
-            return judged_answers(rows, held, definition, _SOURCE.partition, TOPIC)
+            return judged_answers(rows, held, definition)
 
         rows = replace(rows, offsets=np.full(len(rows), self.next_offset, np.int64))
         with self._whole():  # originals that a message would replace are hidden meanwhile

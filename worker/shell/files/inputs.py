@@ -69,6 +69,8 @@ class Inputs:
         begins: how many of their documents come before each input. Entries may be added while the
             inputs are read, each before the first row of its input.
         are_files: whether equal doc_ids of two of them are a coincidence (`apart.py`).
+        are_asked: whether each document is judged as if it came next and alone: as the first one of
+            its input.
     """
 
     run: int
@@ -76,12 +78,14 @@ class Inputs:
     offset: int
     begins: Sequence[int] = (0,)
     are_files: bool = False
+    are_asked: bool = False
 
     def place(self, offset: int) -> RowPlace:
         """Return the place of the document that has this number in the stream."""
         at = offset - self.offset
         index = max(bisect_right(self.begins, at) - 1, 0)
-        return RowPlace(self.run, self.number + index, at - self.begins[index])
+        row = 0 if self.are_asked else at - self.begins[index]
+        return RowPlace(self.run, self.number + index, row)
 
     def size(self, number: int) -> int | None:
         """Return how many documents an input of the run has; None: it has not ended yet."""
@@ -89,11 +93,3 @@ class Inputs:
         if following >= len(self.begins):
             return None
         return self.begins[following] - self.begins[following - 1]
-
-
-class NextInput(Inputs):
-    """An input of which each document is judged as if it came next and alone: as its first."""
-
-    def place(self, offset: int) -> RowPlace:  # noqa: ARG002  # every document has the same
-        """Return the place of the input's first document."""
-        return RowPlace(self.run, self.number, 0)
