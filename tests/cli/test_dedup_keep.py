@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import math
 import shutil
 import struct
 import zipfile
@@ -152,21 +151,10 @@ def test_the_archives_of_a_zip_come_out_as_one_archive(tmp_path: Path) -> None:
     assert kept.read_bytes() == (tmp_path / "both.warc.gz").read_bytes()
 
 
-def test_what_a_former_run_kept_stays_the_representative(tmp_path: Path) -> None:
-    """With --state an original can be in no file of this run: then none of its copies is kept."""
-    first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
-    first.write_text(lines(page(1, text=ARTICLE)))
-    second.write_text(lines(page(2, text=LONGER), page(3, text=OTHER)))
-    for source in (first, second):
-        options = ("--state", tmp_path / "state", "--keep", "new", "--prefer", "longest")
-        dedup(source, *options, "--output", source.with_suffix(".kept"))
-    assert json.loads(second.with_suffix(".kept").read_text())["url"] == "https://example.org/3"
-
-
 def test_a_choice_that_an_earlier_run_has_made_is_counted(tmp_path: Path) -> None:
     """
     On the second day every page has come again, newer: none of them can take the place of what the
-    first day has kept, and the summary says how many and what to do.
+    first day has kept, so none is kept, and the summary says how many and what to do.
     """
     days = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
     for number, day in enumerate(days):
@@ -587,49 +575,7 @@ def test_http_is_read_and_not_written(tmp_path: Path) -> None:
         assert f"cannot read {other}: " in refused("dedup", other)
 
 
-SCORED: list[dict[str, Any]] = [
-    page(1, text=ARTICLE) | {"quality": 0.5},
-    page(2, text=ARTICLE) | {"quality": "0.75"},
-    page(3, text=ARTICLE) | {"quality": "nan"},
-    page(4, text=OTHER),
-    page(5, text=OTHER) | {"quality": -7},
-    page(6, text=OTHER) | {"quality": True},
-]
 HIGHEST = ("--keep", "new", "--prefer", "highest:quality")
-
-
-def write_scored(path: Path) -> None:
-    """Write SCORED in the format that a file's name says."""
-    if path.suffix == ".jsonl":
-        path.write_text(lines(*SCORED))
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(SCORED))
-    elif path.suffix == ".parquet":
-        scores = [0.5, 0.75, math.nan, None, -7.0, None]
-        rows = [row | {"quality": score} for row, score in zip(SCORED, scores, strict=True)]
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    else:
-        delimiter = "\t" if path.suffix == ".tsv" else ","
-        table = [delimiter.join(["url", "text", "quality"])]
-        table += [
-            delimiter.join([row["url"], f'"{row["text"]}"', str(row.get("quality", ""))])
-            for row in SCORED
-        ]
-        path.write_text("".join(f"{row}\n" for row in table))
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".tsv", ".parquet"])
-def test_the_highest_number_in_a_field_is_preferred(tmp_path: Path, suffix: str) -> None:
-    """
-    In every format with fields: what is no finite number is below every number, and is counted.
-    """
-    source, kept, verdicts = (tmp_path / f"{name}{suffix}" for name in ("in", "kept", "verdicts"))
-    write_scored(source)
-    said = dedup(source, *HIGHEST, "--output", kept)
-    assert "2 kept in" in said and "; 3 without a number or time to be preferred by" in said
-    dedup(kept, "--output", verdicts.with_suffix(".jsonl"))
-    judged = map(json.loads, verdicts.with_suffix(".jsonl").read_text().splitlines())
-    assert [verdict["url"][-1] for verdict in judged] == ["2", "5"]
 
 
 def test_a_score_that_cannot_be_read_leaves_its_row_its_verdict(tmp_path: Path) -> None:

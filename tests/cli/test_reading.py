@@ -156,12 +156,13 @@ def test_a_name_that_no_row_has_is_refused_before_anything_is_judged(
 def test_every_format_refuses_a_name_that_no_row_has(kind: str, tmp_path: Path) -> None:
     """As CSV does, where the first line names the columns."""
     source = written(kind, corpus(1), tmp_path)
-    said = refused("dedup", source, *NAMES[:6], "--time-column", "day")
-    assert said.endswith(
-        " has no column 'day', there are id, body, date, link: --time-column names one of them"
-        + " (its first line names the columns, between commas, semicolons or tabs)"
-        * (kind in {"csv", "tsv"})
-    )
+    files = CrawlFiles([str(source)], columns=ColumnNames("id", "body", "link", "day"))
+    told = " has no column 'day', there are id, body, date, link: --time-column names one of them"
+    if kind in {"csv", "tsv"}:
+        told += " (its first line names the columns, between commas, semicolons or tabs)"
+    for read in (files.check_columns, lambda: list(files)):
+        with pytest.raises(StopError, match=f"{re.escape(told)}$"):
+            read()
 
 
 def test_a_field_of_one_line_of_json_is_enough(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import math
 import struct
 import tracemalloc
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pandas
 import pyarrow
 import pytest
 import zstandard
@@ -334,6 +336,25 @@ def test_a_row_has_the_doc_id_of_the_worker_for_its_key(tmp_path: Path) -> None:
     for path in tmp_path.iterdir():
         [record] = entries(path)
         assert isinstance(record, Record) and record.key == document(record).doc_id.encode()
+
+
+SCORES: list[Any] = [0.5, "0.75", "nan", None, -7, True]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "tsv", "parquet"])
+def test_a_score_is_the_finite_number_in_a_field(tmp_path: Path, suffix: str) -> None:
+    """In every format with fields, as a number or a text; whatever else is there is none."""
+    path = tmp_path / f"in.{suffix}"
+    frame = pandas.DataFrame({"text": ["The river rose."] * len(SCORES), "quality": SCORES})
+    if suffix == "parquet":
+        numbers = pyarrow.array([0.5, 0.75, math.nan, None, -7.0, math.inf])
+        parquet.write_table(pyarrow.table({"text": frame["text"], "quality": numbers}), path)
+    elif suffix.startswith("json"):
+        frame.to_json(path, orient="records", lines=suffix == "jsonl")
+    else:
+        frame.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
+    scores = [record.score for record in CrawlFiles([str(path)], score_column="quality")]
+    assert scores == [0.5, 0.75, None, None, -7.0, None]
 
 
 @pytest.mark.parametrize(
