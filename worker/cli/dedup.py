@@ -51,7 +51,7 @@ from worker.shell.files.places import (
     descriptor_of,
     files_of,
     is_pipe,
-    shown_name,
+    shown_input,
     stamp_of,
     tell_nobody,
 )
@@ -351,9 +351,9 @@ def _checked_places(
 def _check_read_once(files: list[str], keep: str | None) -> None:
     once = [name for name in files if is_pipe(name)]
     if keep is not None and once:
-        shown = "stdin" if once[0] == STDIO else shown_name(once[0])
         raise typer.BadParameter(
-            f"--keep reads its files twice, and {shown} can be read only once: name a file"
+            f"--keep reads its files twice, and {shown_input(once[0])} can be read only once: name "
+            "a file"
         )
 
 

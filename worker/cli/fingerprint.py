@@ -15,7 +15,7 @@ from worker.cli.options import DOCUMENTS, with_settings
 from worker.cli.reading import Reading
 from worker.cli.shared import STDIN, FilesArgument, QuietOption
 from worker.errors import StopError
-from worker.log.record import Row, RowKind
+from worker.log.record import COMPARED_KINDS, Row, RowKind
 from worker.settings import Settings
 
 Format = Literal["jsonl", "decimal", "hex"]
@@ -51,7 +51,7 @@ def fingerprint(
     without: Counter[str] = Counter()
     with shared.opened_lines(output) as stream:
         for record, row in prepared(crawl, settings, quiet):
-            if row.kind in (RowKind.FULL, RowKind.SHORT):
+            if row.kind in COMPARED_KINDS:
                 stream.write(_line(row, written))
             else:
                 without[RowKind(row.kind).name.lower()] += 1

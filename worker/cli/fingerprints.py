@@ -25,7 +25,7 @@ from worker.cli import shared
 from worker.cli.reading import Reading
 from worker.cli.shared import STDIN
 from worker.errors import StopError
-from worker.log.record import Row, RowKind
+from worker.log.record import COMPARED_KINDS, Row, RowKind
 from worker.settings import Settings
 from worker.shell.files.apart import FileDocuments, told
 from worker.shell.files.archives import Record
@@ -208,7 +208,7 @@ def _of_documents(
     without = 0
     for record, row in prepared(crawl, settings, quiet):
         documents.next_row(record.file)
-        if row.kind in (RowKind.FULL, RowKind.SHORT):
+        if row.kind in COMPARED_KINDS:
             documents.put(row.doc_id, _Fingerprint(row.fingerprint, row.digest))
         elif row.kind == RowKind.DELETED:
             documents.remove(row.doc_id)

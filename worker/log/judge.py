@@ -150,6 +150,11 @@ class JudgedRows(NamedTuple):
     log_offset: int
     timestamp_ms: int
 
+    @property
+    def answered(self) -> Rows:
+        """These rows, without the others of their record. Copies nothing."""
+        return self.record.between(self.first, self.stop)
+
     def between(self, first: int, stop: int) -> JudgedRows:
         """
         Return the rows of the source offsets [first, stop). `span` stays as it is. Copies nothing.

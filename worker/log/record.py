@@ -77,6 +77,9 @@ class RowKind(IntEnum):
     DEAD = 4  # cannot be judged: a dead letter; the note is "code: text"
 
 
+COMPARED_KINDS = (RowKind.FULL, RowKind.SHORT)  # of rows with a text
+
+
 class Source(NamedTuple):
     """
     One partition of the source topic.

@@ -206,7 +206,7 @@ def _size_lines(
     size_of = iter(sizes.tolist())
     for part in judged_of(run, number):
         notes.take(part.rows, part.held)
-        rows = part.rows.record.between(part.rows.first, part.rows.stop)
+        rows = part.rows.answered
         kept = np.flatnonzero(is_kept[at : at + len(rows)])
         at += len(rows)
         for doc_id in insides(rows.doc_ids.take(kept)).tolist():

@@ -100,11 +100,11 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
     run.check_unchanged(number)
     if run.options.keep and number >= run.references:  # refused before anything is judged
         format_kept([run.inputs[number].path], [run.kept_name(number)], run.options)
-    damage: list[bytes] = []
+    damage: list[archives.Damage] = []
     crawl = run.options.open(
         [run.inputs[number].path],
         is_reference=number < run.references,
-        on_damage=lambda found: damage.append(found.json_line()),
+        on_damage=damage.append,
     )
     crawl.begin(Inputs(run.first, number, offset=0))
     crawl.is_digested = True  # the state remembers what was read
@@ -140,7 +140,7 @@ def make_rows(run: Run, number: int) -> dict[str, Any]:
         run.check_unchanged(number)
         if damage:
             with written(run.path("rows", f"{number:06}.jsonl")) as lines:
-                lines.writelines(damage)
+                lines.writelines(found.json_line() for found in damage)
     return vars(crawl.tally) | {"digest": list(crawl.digests[0])}
 
 

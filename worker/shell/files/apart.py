@@ -41,12 +41,11 @@ from numpy.typing import NDArray
 
 from worker.core.document import DOC_ID_BYTES_MAX
 from worker.log.originals import OriginalStore
-from worker.log.record import RowKind, Rows
+from worker.log.record import COMPARED_KINDS, RowKind, Rows
 from worker.log.texts import Texts
 from worker.shell.files.archives.rows import MADE_URL
 from worker.shell.files.inputs import Inputs, RowPlace
 
-_COMPARED = (RowKind.FULL, RowKind.SHORT)
 _MADE_URL = MADE_URL.encode()
 _SURROGATES = ("utf-8", "surrogatepass")
 _Document = TypeVar("_Document")
@@ -94,7 +93,7 @@ class NamesApart:
             formers = held.find_many(held.hashes(rows.doc_ids), rows.doc_ids)
             others = np.flatnonzero((formers >= 0) & held.are_earlier(formers))
             others = others[~held.is_content(formers[others], rows, others)]
-            is_apart[others[np.isin(rows.kinds[others], _COMPARED)]] = True
+            is_apart[others[np.isin(rows.kinds[others], COMPARED_KINDS)]] = True
             if len(ends) > 1:
                 leavers = self._leavers(rows, formers, is_apart, held)
                 stop = _stop_before(formers, leavers, np.array(ends))

@@ -37,13 +37,12 @@ from worker.core.document import Original
 from worker.errors import StopError
 from worker.log.judge import JudgedRows, ReasonCode
 from worker.log.originals import OriginalStore
-from worker.log.record import RowKind, Rows
+from worker.log.record import COMPARED_KINDS, RowKind, Rows
 from worker.log.texts import Texts
 
 _NEWEST = "newest"
 RULES = ("first", "longest", _NEWEST, "shortest-url")
 HIGHEST = "highest"
-_COMPARED = (RowKind.FULL, RowKind.SHORT)
 KEY_BITS = 128
 # A row of the table of clusters, of a document that is an original or a duplicate.
 MEMBER = np.dtype(
@@ -214,9 +213,9 @@ class ChoiceNotes:
             held: the store of the originals that the rows' judgements name.
             scores: for "highest", each document's number; NaN for a document without one.
         """
-        part = rows.record.between(rows.first, rows.stop)
+        part = rows.answered
         originals = rows.judged.originals
-        is_compared = np.isin(part.kinds, _COMPARED)
+        is_compared = np.isin(part.kinds, COMPARED_KINDS)
         is_duplicate = is_compared & (originals >= 0)
         stays = is_compared & (originals < 0) & (rows.judged.remarks == ReasonCode.NONE)
         if scores is None:

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from worker.log.record import RowKind, Rows
+from worker.log.record import COMPARED_KINDS, RowKind, Rows
 from worker.shell.files.apart import name_apart
 from worker.shell.files.inputs import Inputs, RowPlace
-
-_COMPARED = (RowKind.FULL, RowKind.SHORT)
 
 
 def records_of(inputs: Inputs, parts: Iterable[Rows], rows_max: int) -> Iterator[Rows]:
@@ -121,8 +119,8 @@ def _names_in(rows: Rows) -> set[bytes]:
     for kind, doc_id, digest in zip(
         rows.kinds.tolist(), rows.doc_ids.tolist(), rows.digests.tolist(), strict=True
     ):
-        if kind in _COMPARED:
+        if kind in COMPARED_KINDS:
             names.add(name_apart(doc_id, digest))
-        if kind in _COMPARED or kind == RowKind.DELETED:
+        if kind in COMPARED_KINDS or kind == RowKind.DELETED:
             names.add(doc_id)
     return names

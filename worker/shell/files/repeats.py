@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from worker.log.judge import JudgedRows, ReasonCode
 from worker.log.originals import OriginalStore
-from worker.log.record import RowKind
+from worker.log.record import COMPARED_KINDS, RowKind
 from worker.shell.files.inputs import Inputs, RowPlace
 
 _KEY = 0  # who writes equal hashes of doc_ids changes a count alone
-_COMPARED = (RowKind.FULL, RowKind.SHORT)
 _AGAIN_MIN = 10  # rows that come again: more are no chance
 # The hashes of a document's doc_id and of its text, its input, and whether it replaced an original
 # with its doc_id and another text, or is an original that came again.
@@ -100,10 +99,10 @@ class RepeatedIds:
 
     def take(self, rows: JudgedRows, held: OriginalStore) -> None:
         """Note judged rows, with the originals that they name."""
-        part = rows.record.between(rows.first, rows.stop)
+        part = rows.answered
         named = np.zeros(len(part), NAMED)
         named["doc_id"] = part.doc_ids.hashes(_KEY)
-        named["text"] = np.where(np.isin(part.kinds, _COMPARED), part.fingerprints, 0)
+        named["text"] = np.where(np.isin(part.kinds, COMPARED_KINDS), part.fingerprints, 0)
         named["replaces"] = _are_replacing(rows, held)
         named["is_again"] = rows.judged.remarks == ReasonCode.REDELIVERED
         if self._inputs is not None and len(part):
@@ -164,8 +163,8 @@ def _are_replacing(rows: JudgedRows, held: OriginalStore) -> NDArray[np.bool_]:
 
     The former version may have the row's URL alone: that is no repeated id.
     """
-    part = rows.record.between(rows.first, rows.stop)
-    is_compared = np.isin(part.kinds, _COMPARED)
+    part = rows.answered
+    is_compared = np.isin(part.kinds, COMPARED_KINDS)
     found = np.flatnonzero(is_compared & (rows.judged.formers >= 0))
     formers = rows.judged.formers[found]
     doc_ids, _urls = held.texts.take(formers)
@@ -205,7 +204,7 @@ class FrameRepeats:
     def take(self, rows: JudgedRows, held: OriginalStore) -> None:
         """Note judged rows, with the originals that they name."""
         self._ids.take(rows, held)
-        part = rows.record.between(rows.first, rows.stop)
+        part = rows.answered
         found = np.flatnonzero(rows.judged.originals >= 0)
         originals, _urls = held.texts.take(rows.judged.originals[found])
         names = zip(part.doc_ids.take(found).tolist(), originals.tolist(), strict=True)

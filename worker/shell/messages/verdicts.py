@@ -160,7 +160,7 @@ class JudgedAnswers:
         partition: Partitions, topic: str,
     ) -> None:  # fmt: skip
         kinds = rows.record.kinds[rows.first : rows.stop]
-        chosen = rows.record.between(rows.first, rows.stop)
+        chosen = rows.answered
         self._count = len(kinds)
         self._groups: list[tuple[NDArray[np.int64], _Columns]] = []
         for outcome, is_of in (
