@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from worker.errors import StopError
 from worker.shell.files.archives import Damage, Entry, Record
+from worker.shell.files.archives.budget import Budget
+from worker.shell.files.archives.column_names import OPTION, SeenColumns
 from worker.shell.files.archives.csv_rows import CsvRow, CsvRows
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import Lines
-from worker.shell.files.archives.rows import JSON_BLANK, RowReader
+from worker.shell.files.archives.rows import JSON_BLANK, InputFile
 from worker.shell.files.inputs import RowPlace
 
 MIB = 1 << 20
@@ -33,8 +35,11 @@ def rows(data: bytes, size: int = MIB, bytes_max: int = MIB) -> list[CsvRow | Da
 
 def read(data: bytes, encoding: str | None = None, name: str = "csv") -> list[Entry]:
     """The documents of a file, and what is damaged in it."""
-    reader = RowReader(f"a.{name}", None, None, lambda: RowPlace(0, 0, 0), encoding)
-    return list((reader.json_lines if name == "jsonl" else reader.csv)(pieces(data), MIB))
+    seen = SeenColumns(None, OPTION)
+    file = InputFile(
+        f"a.{name}", pieces(data), MIB, Budget(), lambda: RowPlace(0, 0, 0), seen, encoding=encoding
+    )
+    return list(file.json_lines() if name == "jsonl" else file.csv())
 
 
 TABLES = st.lists(st.lists(st.text('ab",\r\n ü', max_size=6), min_size=2, max_size=3), min_size=1)

@@ -30,7 +30,7 @@ from worker.shell.files.archives.inflate import (
     unread_packing,
 )
 from worker.shell.files.archives.lines import codec_name, with_start
-from worker.shell.files.archives.rows import RowReader
+from worker.shell.files.archives.rows import InputFile
 from worker.shell.files.digests import DigestedInput, FileDigest
 from worker.shell.files.formats import (
     ARCHIVES,
@@ -39,7 +39,6 @@ from worker.shell.files.formats import (
     UNKNOWN,
     WRITE_LINES,
     FileFormat,
-    InputFile,
     format_of_start,
     is_never_empty,
 )
@@ -307,17 +306,22 @@ class CrawlFiles:
             found = f"it begins with {start[:64].lstrip()[:20]!r}"
             yield Damage(file, 0, f"{UNKNOWN}: {found}. {WRITE_LINES}")
             return
-        rows = RowReader(
-            file,
-            self.named_columns,
-            self._fetched_at_default,
-            self._place_of,
-            self._encoding,
-            self._score_column,
-            self._note_assumed,
-            self._seen,
+        yield from kind.reader(
+            InputFile(
+                file,
+                unpacked,
+                self._body_max,
+                budget,
+                self._place_of,
+                self._seen,
+                columns=self.named_columns,
+                fetched_at_default=self._fetched_at_default,
+                encoding=self._encoding,
+                score_column=self._score_column,
+                on_rows=on_rows,
+                on_assumed=self._note_assumed,
+            )
         )
-        yield from kind.reader(InputFile(file, unpacked, rows, self._body_max, budget, on_rows))
 
 
 def _within(file: str, found: Iterator[Entry], budget: Budget) -> Iterator[Entry]:

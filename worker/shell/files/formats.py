@@ -14,15 +14,15 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from worker.errors import StopError
 from worker.shell.files.archives import Damage, Entry
-from worker.shell.files.archives.budget import Budget
-from worker.shell.files.archives.inflate import Piece, Segment, pieces
+from worker.shell.files.archives.inflate import Segment, pieces
 from worker.shell.files.archives.rows import PARQUET as PARQUET_MAGIC
-from worker.shell.files.archives.rows import TAB_SUFFIXES, RowReader
+from worker.shell.files.archives.rows import TAB_SUFFIXES, InputFile
 from worker.shell.files.archives.wacz import ZIP, is_arc, members
 from worker.shell.files.archives.warc import read_arc, read_warc
 from worker.shell.files.places import STDIO, open_input
@@ -49,28 +49,6 @@ NO_BYTES = (
     "write or copy it again"
 )
 _PACKED = (".gz", ".zst", ".bz2", ".xz")
-_JSON_SPARE_BYTES = 1 << 20  # bytes of a line of JSON besides the body
-
-
-class InputFile(NamedTuple):
-    """
-    A file that is being read, and what its reader needs to know.
-
-    Attributes:
-        name: as the user gave it; "-" is stdin.
-        pieces: the file's decompressed bytes, from its beginning.
-        rows: reads the rows of tables, as the user has named their columns.
-        body_max: the largest body, in bytes; a longer one is left out.
-        budget: of the input, for all that is made of its bytes.
-        on_rows: is called with the number of rows done and, if known, their total.
-    """
-
-    name: str
-    pieces: Iterator[Piece]
-    rows: RowReader
-    body_max: int
-    budget: Budget
-    on_rows: Callable[[int, int], None]
 
 
 class FileFormat(NamedTuple):
@@ -103,35 +81,6 @@ class FileFormat(NamedTuple):
 # ---- readers
 
 
-def _read_parquet(file: InputFile) -> Iterator[Entry]:
-    if file.name == STDIO:
-        raise StopError("Parquet cannot be read from stdin: its index is at its end. Name the file")
-    # Opened again, because the pieces can only be read forward.
-    with open_input(file.name) as stream:
-        yield from file.rows.parquet(stream, file.on_rows)
-
-
-def _read_csv(file: InputFile) -> Iterator[Entry]:
-    return file.rows.csv(file.pieces, file.body_max)
-
-
-def _read_json_lines(file: InputFile) -> Iterator[Entry]:
-    # Base64 makes a body longer by a third, and there are other fields.
-    return file.rows.json_lines(file.pieces, file.body_max * 4 // 3 + _JSON_SPARE_BYTES)
-
-
-def _read_arc(file: InputFile) -> Iterator[Entry]:
-    return _of_segments(file, read_arc)
-
-
-def _read_warc(file: InputFile) -> Iterator[Entry]:
-    return _of_segments(file, read_warc)
-
-
-def _read_json(file: InputFile) -> Iterator[Entry]:
-    return file.rows.json_array(file.pieces, file.body_max * 4 // 3 + _JSON_SPARE_BYTES)
-
-
 def _read_wacz(file: InputFile) -> Iterator[Entry]:
     if file.name == STDIO:
         raise StopError("WACZ cannot be read from stdin: its index is at its end. Name the file")
@@ -147,12 +96,13 @@ def _read_wacz(file: InputFile) -> Iterator[Entry]:
                 yield Damage(member.name, 0, reason)
             else:
                 unpacked = pieces(cast("BinaryIO", member), budget=file.budget)
-                yield from _read_warc(file._replace(name=member.name, pieces=unpacked))
+                inner = file._replace(name=member.name, pieces=unpacked)
+                yield from _of_segments(inner, read_warc)
 
 
 def _of_segments(file: InputFile, read: Callable[..., Iterator[Entry]]) -> Iterator[Entry]:
     """Yield what an archive holds, segment by segment: each ends where bytes are damaged."""
-    default_ms = file.rows.default_ms
+    default_ms = file.default_ms
     for piece in file.pieces:
         segment = Segment(piece, file.pieces)
         yield from read(file.name, segment, file.body_max, file.budget, default_ms=default_ms)
@@ -169,32 +119,34 @@ PARQUET = FileFormat(
     signatures=(PARQUET_MAGIC,),
     has_fixed_start=True,
     is_binary=True,
-    reader=_read_parquet,
+    reader=InputFile.parquet,
     writer=TableWriter,
 )
-CSV = FileFormat("CSV", (".csv",), reader=_read_csv, writer=LineWriter)
-TSV = FileFormat("TSV", TAB_SUFFIXES, reader=_read_csv, writer=LineWriter)
+CSV = FileFormat("CSV", (".csv",), reader=InputFile.csv, writer=LineWriter)
+TSV = FileFormat("TSV", TAB_SUFFIXES, reader=InputFile.csv, writer=LineWriter)
 JSON_LINES = FileFormat(
     "JSON Lines",
     (".jsonl", ".ndjson"),
     signatures=(b"{",),
-    reader=_read_json_lines,
+    reader=InputFile.json_lines,
     writer=LineWriter,
 )
 JSON = FileFormat(
     "JSON",
     (".json",),
     hints=(b"[",),  # a CSV file may begin with it
-    reader=_read_json,
+    reader=InputFile.json_array,
     writer=ArrayWriter,
 )
-ARC = FileFormat("ARC", (".arc",), signatures=(b"filedesc:",), reader=_read_arc)
+ARC = FileFormat(
+    "ARC", (".arc",), signatures=(b"filedesc:",), reader=partial(_of_segments, read=read_arc)
+)
 WARC = FileFormat(
     "WARC",
     (".warc", ".wet"),
     signatures=(b"WARC/",),
     is_binary=True,
-    reader=_read_warc,
+    reader=partial(_of_segments, read=read_warc),
     writer=RecordWriter,
 )
 WACZ = FileFormat(

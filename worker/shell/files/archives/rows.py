@@ -29,7 +29,7 @@ from schemas.fields import TimestampError, parse_timestamp, whole_number
 from worker.core.document import DOC_ID_BYTES_MAX, derive_doc_id
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Damage, Entry, Head, Omission, Record, Unreadable
-from worker.shell.files.archives.budget import COLUMNS_MAX, check_values
+from worker.shell.files.archives.budget import COLUMNS_MAX, Budget, check_values
 from worker.shell.files.archives.column_names import (
     OPTION,
     ColumnNames,
@@ -58,6 +58,7 @@ from worker.shell.files.archives.lines import (
 )
 from worker.shell.files.archives.parquet import batches_of
 from worker.shell.files.inputs import RowPlace
+from worker.shell.files.places import STDIO, open_input
 from worker.shell.ports import UNREADABLE
 
 TAB_SUFFIXES = (".tsv", ".tab")
@@ -67,37 +68,58 @@ NO_TIME = "1970-01-01T00:00:00Z"
 MADE_URL = "urn:neardup:"  # the beginning of the URL of a document without one; the doc_id follows
 _LEVELS_MAX = 500
 _BY_FIRST_LINE = " (its first line names the columns, between commas, semicolons or tabs)"
+_JSON_SPARE_BYTES = 1 << 20  # bytes of a line of JSON besides the body
 JSON_BLANK = " \t\r\v\f"  # characters of a blank line: those that bytes.strip removes
 
 
-class RowReader(NamedTuple):
+class InputFile(NamedTuple):
     """
-    Reads the rows of one file, with the options of `CrawlFiles`.
+    A file that is being read, and how: with the options of `CrawlFiles`. Each reader of
+    `formats.py` takes one; its methods read what has rows.
 
     If columns are named, missing fields of a row are derived. The score's column does not count as
     named, because a score changes neither a document nor its verdict.
+
+    Attributes:
+        name: as the user gave it; "-" is stdin.
+        pieces: the file's decompressed bytes, from its beginning.
+        body_max: the largest body, in bytes; a longer one is left out.
+        budget: of the input, for all that is made of its bytes.
+        place_of: returns the place of the next document.
+        seen: the columns of all files that are read.
+        on_rows: is called with the number of rows done and, if known, their total.
+        on_assumed: is called as `columns.field_value` does it.
     """
 
-    file: str
-    columns: ColumnNames | None
-    fetched_at_default: str | None
+    name: str
+    pieces: Iterator[Piece]
+    body_max: int
+    budget: Budget
     place_of: Callable[[], RowPlace]
+    seen: SeenColumns
+    columns: ColumnNames | None = None
+    fetched_at_default: str | None = None
     encoding: str | None = None
     score_column: str | None = None
-    on_assumed: Callable[[str], None] = lambda _: None  # as `columns.field_value` notes it
-    seen: SeenColumns | None = None  # of all files that are read
+    on_rows: Callable[[int, int], None] = lambda *_: None
+    on_assumed: Callable[[str], None] = lambda _: None
 
     @property
     def default_ms(self) -> int | None:
         """The fetch time of a document without one, in Unix milliseconds."""
         return None if self.fetched_at_default is None else parse_timestamp(self.fetched_at_default)
 
-    def json_lines(self, pieces: Iterator[Piece], line_bytes_max: int) -> Iterator[Entry]:
+    @property
+    def _json_bytes_max(self) -> int:
+        """The bytes of a line or an element: base64 makes a body longer by a third."""
+        return self.body_max * 4 // 3 + _JSON_SPARE_BYTES
+
+    def json_lines(self) -> Iterator[Entry]:
         """
         Return a record for each line. If a field of an object is wrong, the worker's dead letter
         says so.
         """
-        lines = Lines(self.file, pieces, line_bytes_max, self.encoding, blank=JSON_BLANK)
+        lines = Lines(self.name, self.pieces, self._json_bytes_max, self.encoding, blank=JSON_BLANK)
         head = Head((), lines.encoding.name, lines.encoding.mark)
         for line in lines.read():
             if isinstance(line, Line):
@@ -107,22 +129,23 @@ class RowReader(NamedTuple):
             else:
                 yield line
 
-    def json_array(self, pieces: Iterator[Piece], element_bytes_max: int) -> Iterator[Entry]:
+    def json_array(self) -> Iterator[Entry]:
         """
         Return a record for each element of the arrays in a file, as for a line of JSON Lines.
         """
         # Only here, because the kernel takes half a second to load, and few files are arrays.
         from worker.shell.files.archives.json_array import ArrayElements  # noqa: PLC0415
 
-        start, whole = with_start(pieces)
+        start, whole = with_start(self.pieces)
         encoding = Encoding.of(start, self.encoding)
         if not encoding.is_utf_8:
             remedy = "convert it to UTF-8, or leave --encoding out if it is"
             reason = f"a JSON array in {encoding.name}: {remedy}"
-            yield Damage(self.file, 0, reason, ends_file=True)
+            yield Damage(self.name, 0, reason, ends_file=True)
             return
         head = Head((), encoding.name, b"")
-        for element in ArrayElements(self.file, without_mark(whole, encoding), element_bytes_max):
+        elements = without_mark(whole, encoding)
+        for element in ArrayElements(self.name, elements, self._json_bytes_max):
             if isinstance(element, Damage):
                 yield element
                 continue
@@ -152,7 +175,7 @@ class RowReader(NamedTuple):
                 score = (
                     None if self.score_column is None else score_of(fields.get(self.score_column))
                 )
-                yield Record(self.file, line.position, key, value, line.number, raw, head, score)
+                yield Record(self.name, line.position, key, value, line.number, raw, head, score)
                 return
             reason = f"a JSON {type(fields).__name__}, not an object"
             if fields == {}:
@@ -163,12 +186,11 @@ class RowReader(NamedTuple):
             reason = f"not {encoding.name} ({error.reason}): {ENCODING_REMEDY}"
         except Exception as error:
             reason = str(error) or type(error).__name__
-        yield Damage(self.file, line.position, reason, line.number)
+        yield Damage(self.name, line.position, reason, line.number)
 
     def _made(self, fields: dict[str, Any]) -> dict[str, Any] | None:
         """Return a line's fields with the missing ones added. None if none are missing."""
-        if self.seen is not None:
-            self.seen.take(fields)
+        self.seen.take(fields)
         has_time = (self.fetched_at_default or fields.get("fetched_at")) is not None
         is_named = fields.get("url") is not None and has_time
         if self.columns is not None or (
@@ -185,14 +207,14 @@ class RowReader(NamedTuple):
             return None
         return None if time == fetched_at else {**fields, "fetched_at": time}
 
-    def csv(self, pieces: Iterator[Piece], row_bytes_max: int) -> Iterator[Entry]:
+    def csv(self) -> Iterator[Entry]:
         """
         Yield a record for each row but the first, which names the columns. An empty field counts as
         missing.
         """
-        csv.field_size_limit(max(2 * row_bytes_max, csv.field_size_limit()))  # a line and a row
-        lines = Lines(self.file, pieces, row_bytes_max, self.encoding)
-        rows = CsvRows(self.file, lines, row_bytes_max, self._delimiter)
+        csv.field_size_limit(max(2 * self.body_max, csv.field_size_limit()))  # a line and a row
+        lines = Lines(self.name, self.pieces, self.body_max, self.encoding)
+        rows = CsvRows(self.name, lines, self.body_max, self._delimiter)
         head: Head | None = None
         number = 0
         for row in self._narrow_enough(rows):
@@ -200,7 +222,7 @@ class RowReader(NamedTuple):
                 yield row
                 if head is None:
                     reason = "its first line, which names the columns, is damaged: no row is read"
-                    yield Damage(self.file, 0, reason, ends_file=True)
+                    yield Damage(self.name, 0, reason, ends_file=True)
                     return
                 continue
             try:
@@ -208,23 +230,23 @@ class RowReader(NamedTuple):
             except csv.Error as error:
                 if head is None:
                     reason = _why_not_csv("its first line", row.text, error)
-                    raise StopError(f"{self.file} is not CSV: {reason}") from None
+                    raise StopError(f"{self.name} is not CSV: {reason}") from None
                 reason = _why_not_csv("the row", row.text, error)
-                yield Damage(self.file, 0, f"not CSV: {reason}", row.number)
+                yield Damage(self.name, 0, f"not CSV: {reason}", row.number)
                 continue
             if not values:  # a blank line
                 continue
             if head is None:
                 head = self._head(values, row, lines.encoding)._replace(delimiter=rows.delimiter)
             elif tuple(values) == head.columns:  # of a file that was appended
-                yield Omission(self.file, number, "names-of-columns")
+                yield Omission(self.name, number, "names-of-columns")
             elif len(values) == len(head.columns):
                 found = self._of_row(values, row, head, number)
                 number += isinstance(found, Record)
                 yield found
             else:
                 reason = f"{len(values)} fields, and the first line has {len(head.columns)}"
-                yield Damage(self.file, 0, reason, row.number)
+                yield Damage(self.name, 0, reason, row.number)
         if head is None:
             self._check_columns([], _BY_FIRST_LINE)
 
@@ -233,7 +255,7 @@ class RowReader(NamedTuple):
         for row in rows:
             if isinstance(row, CsvRow) and has_more_fields(row.text, rows.delimiter, COLUMNS_MAX):
                 reason = f"more than {COLUMNS_MAX:,} fields, the most that a row may have"
-                yield Damage(self.file, 0, reason, row.number)
+                yield Damage(self.name, 0, reason, row.number)
             else:
                 yield row
 
@@ -244,7 +266,7 @@ class RowReader(NamedTuple):
         It is the delimiter that yields a column which is read as the body, because a name may
         contain any delimiter. If none does, it is the most frequent one.
         """
-        is_tsv = Path(self.file).name.lower().endswith(TAB_SUFFIXES)
+        is_tsv = Path(self.name).name.lower().endswith(TAB_SUFFIXES)
         delimiters = sorted(DELIMITERS, key=lambda delimiter: is_tsv and delimiter != "\t")
         text = None if self.columns is None else self.columns.text
         bodies = {*BODIES} if text is None else {text}
@@ -269,7 +291,7 @@ class RowReader(NamedTuple):
         self._check_columns(names, _BY_FIRST_LINE)
         for name in (*FIELDS, *(self.columns or ())):
             if name is not None and names.count(name) > 1:
-                raise StopError(f"{self.file} has two columns {name!r}: rename one")
+                raise StopError(f"{self.name} has two columns {name!r}: rename one")
         data = encoding.mark + row.data.removeprefix(encoding.mark)
         return Head(tuple(names), encoding.name, _ended(data, encoding))
 
@@ -284,28 +306,37 @@ class RowReader(NamedTuple):
         except orjson.JSONEncodeError:
             wrong = next(name for name, value in fields.items() if not is_decoded(value))
             reason = f"{wrong} is not {head.encoding}: {ENCODING_REMEDY}"
-            return Damage(self.file, 0, reason, row.number)
+            return Damage(self.name, 0, reason, row.number)
         raw = row.data if row.text.endswith("\n") else row.data + head.line_end
-        return Record(self.file, number, _key_of(fields), message, row.number, raw, head, score)
+        return Record(self.name, number, _key_of(fields), message, row.number, raw, head, score)
 
-    def parquet(self, stream: BinaryIO, on_rows: Callable[[int, int], None]) -> Iterator[Entry]:
+    def parquet(self) -> Iterator[Entry]:
         """
         Yield a record for each row.
 
         A row that cannot be read gets one, too: the worker's dead letter then says why.
         """
+        if self.name == STDIO:
+            raise StopError(
+                "Parquet cannot be read from stdin: its index is at its end. Name the file"
+            )
+        # Opened again, because the pieces can only be read forward.
+        with open_input(self.name) as stream:
+            yield from self._of_parquet(stream)
+
+    def _of_parquet(self, stream: BinaryIO) -> Iterator[Entry]:
         damage: list[str] = []
         number = 0
-        for batch in batches_of(stream, damage.append, on_rows):
+        for batch in batches_of(stream, damage.append, self.on_rows):
             self._check_columns(batch.schema.names)
             self._check_types(batch.schema)
             rows = _rows_of(batch, {*FIELDS, *(self.columns or ())})
             for row, score in zip(rows, self._scores_of(batch), strict=True):
                 key, content = (None, row) if isinstance(row, Unreadable) else self._message_of(row)
-                yield Record(self.file, number, key, content, number + 1, score=score)
+                yield Record(self.name, number, key, content, number + 1, score=score)
                 number += 1
         for reason in damage:
-            yield Damage(self.file, 0, reason, ends_file=True)
+            yield Damage(self.name, 0, reason, ends_file=True)
 
     def _scores_of(self, batch: Any) -> list[float | None]:
         """
@@ -364,20 +395,19 @@ class RowReader(NamedTuple):
             StopError: a named column is missing, no column could be a body, or two have the score's
                 name.
         """
-        if self.seen is not None:
-            self.seen.take(names)
+        self.seen.take(names)
         told = SeenColumns(self.columns, OPTION)
         told.take(names)
         if not told.is_complete:
-            raise StopError(f"{told.told(f'{self.file} has')}{hint}")
+            raise StopError(f"{told.told(f'{self.name} has')}{hint}")
         there = f"there are {first_names(names)}"
         if self.score_column is not None and self.score_column not in names:
-            raise StopError(f"{self.file} has no column {self.score_column!r}, {there}{hint}")
+            raise StopError(f"{self.name} has no column {self.score_column!r}, {there}{hint}")
         if self.score_column is not None and names.count(self.score_column) > 1:
-            raise StopError(f"{self.file} has two columns {self.score_column!r}: rename one")
+            raise StopError(f"{self.name} has two columns {self.score_column!r}: rename one")
         if (self.columns is None or self.columns.text is None) and not {*names} & {*BODIES}:
             raise StopError(
-                f"{self.file} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: "
+                f"{self.name} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: "
                 f"--text-column names one{hint}"
             )
 
@@ -390,7 +420,7 @@ class RowReader(NamedTuple):
                 (field, name, kinds[name], type_of_arrow(kinds[name])) for field, name in read
             )
         except TypeError as error:
-            raise StopError(f"{self.file}: {error}") from None
+            raise StopError(f"{self.name}: {error}") from None
 
     def _fields_of(self, row: Mapping[str, Any], *, keeps_wrong: bool = False) -> dict[str, Any]:
         """
