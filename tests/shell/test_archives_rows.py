@@ -35,7 +35,7 @@ from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Damage, Omission, Record
 from worker.shell.files.archives import parquet as parquet_module
 from worker.shell.files.archives.budget import Budget
-from worker.shell.files.archives.column_names import OPTION, ColumnNames, SeenColumns
+from worker.shell.files.archives.column_names import NO_NAMES, OPTION, ColumnNames, SeenColumns
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.rows import InputFile
 from worker.shell.files.crawl import format_in
@@ -410,7 +410,7 @@ def test_any_bytes_are_csv_or_damage(data: bytes, size: int) -> None:
     Wherever the pieces of a file end: nothing is raised, and what is read does not depend on it.
     """
     place = RowPlace(0, 0, 0)
-    seen = SeenColumns(None, OPTION)
+    seen = SeenColumns(NO_NAMES, OPTION)
     pieces = (Piece(at, data[at : at + size], None) for at in range(0, len(data), size))
     found, whole = (
         list(InputFile("a.csv", parts, 1 << 20, Budget(), lambda: place, seen).csv())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from worker.errors import StopError
 from worker.shell.files.archives import Damage, Entry, Record
 from worker.shell.files.archives.budget import Budget
-from worker.shell.files.archives.column_names import OPTION, SeenColumns
+from worker.shell.files.archives.column_names import NO_NAMES, OPTION, SeenColumns
 from worker.shell.files.archives.csv_rows import CsvRow, CsvRows
 from worker.shell.files.archives.inflate import Piece
 from worker.shell.files.archives.lines import Lines
@@ -35,7 +35,7 @@ def rows(data: bytes, size: int = MIB, bytes_max: int = MIB) -> list[CsvRow | Da
 
 def read(data: bytes, encoding: str | None = None, name: str = "csv") -> list[Entry]:
     """The documents of a file, and what is damaged in it."""
-    seen = SeenColumns(None, OPTION)
+    seen = SeenColumns(NO_NAMES, OPTION)
     file = InputFile(
         f"a.{name}", pieces(data), MIB, Budget(), lambda: RowPlace(0, 0, 0), seen, encoding=encoding
     )

@@ -77,7 +77,7 @@ def read_fingerprints(
     """
     content = _content_of(source)
     if content == "numbers":
-        if reading.options().columns is not None:
+        if reading.options().columns.named:
             remedy = _OF_A_PIPE if is_pipe(str(source)) else ""
             raise typer.BadParameter(
                 f"a column of documents is named, and numbers have none{remedy}"

@@ -78,7 +78,7 @@ class Reading(NamedTuple):
 
     def check_columns(self, files: Sequence[str]) -> None:
         """Raise StopError if no row of these files has a column that is named."""
-        if self.options().columns is not None:
+        if self.options().columns.named:
             self.open(files).check_columns()
 
     def files(

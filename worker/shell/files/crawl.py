@@ -20,7 +20,7 @@ from worker.errors import StopError
 from worker.shell.files.account import InputTally
 from worker.shell.files.archives import Damage, Entry, Message, Omission, Record
 from worker.shell.files.archives.budget import Budget, BudgetError
-from worker.shell.files.archives.column_names import OPTION, ColumnNames, SeenColumns
+from worker.shell.files.archives.column_names import NO_NAMES, OPTION, ColumnNames, SeenColumns
 from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.inflate import (
     UNREAD_BYTES,
@@ -134,8 +134,8 @@ class CrawlFiles:
         sizes = [size for _, size in self._sizes]
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
         self._body_max = body_max
-        self.named_columns = columns
-        self._seen = SeenColumns(columns, OPTION)
+        self.named_columns = columns or NO_NAMES
+        self._seen = SeenColumns(self.named_columns, OPTION)
         self._fetched_at_default = fetched_at_default
         self._encoding = encoding
         self._score_column = score_column

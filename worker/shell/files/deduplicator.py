@@ -31,7 +31,7 @@ from worker.log.rules import ENDLESS, Definition, LogDefinition, Recrawls, Reten
 from worker.log.snapshot import LogIdentity, capture, restore, unpack
 from worker.settings import Settings, load_definition
 from worker.shell.checkpoint import map_file, newest_named_anyhow
-from worker.shell.files.archives.column_names import ColumnNames
+from worker.shell.files.archives.column_names import NO_NAMES, ColumnNames
 from worker.shell.files.archives.columns import shown
 from worker.shell.files.archives.rows import readable_score
 from worker.shell.files.choice import FIRST, ChoiceNotes, Preference
@@ -40,7 +40,6 @@ from worker.shell.files.crawl import CrawlFiles
 from worker.shell.files.engine import LOG, Answer, FileEngine
 from worker.shell.files.frames import (
     CHOSEN,
-    NO_NAMES,
     Unjudged,
     frame_like,
     is_read_once,

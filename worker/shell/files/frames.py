@@ -21,7 +21,7 @@ from schemas.document import BODIES
 from worker.core.document import Verdict
 from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Record
-from worker.shell.files.archives.column_names import ColumnNames
+from worker.shell.files.archives.column_names import NO_NAMES, ColumnNames
 from worker.shell.files.archives.columns import (
     BYTES,
     DATE,
@@ -58,7 +58,6 @@ COLUMNS: dict[str, type] = {
 CHOSEN = COLUMNS | {"cluster": str, "cluster_size": int}
 _LIBRARIES = ("pandas", "polars", "pyarrow", "datasets")
 ID = "id"  # the column that names the rows of most corpora, taken where nothing else does
-NO_NAMES = ColumnNames()
 _ROWS = 10_000  # rows of a batch of Arrow
 _STREAM_ROWS = 1_000  # rows of an IterableDataset that are judged at once
 _FORKED = (

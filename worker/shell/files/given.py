@@ -15,11 +15,11 @@ from schemas.fields import TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN, format_timestamp
 from worker.core.document import BodyKind, Deletion, Document
 from worker.errors import DocumentError, NeardupError
 from worker.shell.files.archives import Message, Record
-from worker.shell.files.archives.column_names import ColumnNames
+from worker.shell.files.archives.column_names import NO_NAMES, ColumnNames
 from worker.shell.files.archives.columns import FIELDS, plain, shown
 from worker.shell.files.archives.rows import filled, remedy
 from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.frames import NO_NAMES, rows_of
+from worker.shell.files.frames import rows_of
 from worker.shell.files.row_fields import RowFields
 from worker.shell.ports import UNREADABLE
 

@@ -46,10 +46,9 @@ class FileOptions(NamedTuple):
     per_cluster: int = 1
 
     @property
-    def columns(self) -> ColumnNames | None:
-        """The fields or columns that are named; None: none is."""
-        columns = ColumnNames(self.id_column, self.text_column, self.url_column, self.time_column)
-        return columns if columns.named else None
+    def columns(self) -> ColumnNames:
+        """The fields or columns that are named."""
+        return ColumnNames(self.id_column, self.text_column, self.url_column, self.time_column)
 
     @property
     def preference(self) -> Preference:

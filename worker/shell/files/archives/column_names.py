@@ -68,6 +68,9 @@ class ColumnNames(NamedTuple):
         return fields | {field: row.get(column) for field, column in named.items()}
 
 
+NO_NAMES = ColumnNames()
+
+
 def names_a_body(message: bytes) -> bool:
     """
     Return whether the name of a body stands anywhere in the JSON of a message.
@@ -93,8 +96,8 @@ class SeenColumns:
     >>> seen.take({"key": None}); seen.told("a.jsonl has")
     """
 
-    def __init__(self, columns: ColumnNames | None, option: Callable[[str], str]) -> None:
-        self._missing = {} if columns is None else columns.options
+    def __init__(self, columns: ColumnNames, option: Callable[[str], str]) -> None:
+        self._missing = columns.options
         self._option = option
         self._there: dict[Any, None] = {}  # the first names of all rows, in their order
 

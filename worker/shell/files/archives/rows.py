@@ -31,6 +31,7 @@ from worker.errors import DocumentError, StopError
 from worker.shell.files.archives import Damage, Entry, Head, Omission, Record, Unreadable
 from worker.shell.files.archives.budget import COLUMNS_MAX, Budget, check_values
 from worker.shell.files.archives.column_names import (
+    NO_NAMES,
     OPTION,
     ColumnNames,
     SeenColumns,
@@ -97,7 +98,7 @@ class InputFile(NamedTuple):
     budget: Budget
     place_of: Callable[[], RowPlace]
     seen: SeenColumns
-    columns: ColumnNames | None = None
+    columns: ColumnNames = NO_NAMES
     fetched_at_default: str | None = None
     encoding: str | None = None
     score_column: str | None = None
@@ -193,7 +194,7 @@ class InputFile(NamedTuple):
         self.seen.take(fields)
         has_time = (self.fetched_at_default or fields.get("fetched_at")) is not None
         is_named = fields.get("url") is not None and has_time
-        if self.columns is not None or (
+        if self.columns != NO_NAMES or (
             not is_named and any(fields.get(body) is not None for body in BODIES)
         ):
             return self._fields_of(fields, keeps_wrong=True)
@@ -268,7 +269,7 @@ class InputFile(NamedTuple):
         """
         is_tsv = Path(self.name).name.lower().endswith(TAB_SUFFIXES)
         delimiters = sorted(DELIMITERS, key=lambda delimiter: is_tsv and delimiter != "\t")
-        text = None if self.columns is None else self.columns.text
+        text = self.columns.text
         bodies = {*BODIES} if text is None else {text}
         for delimiter in delimiters:
             if has_more_fields(line, delimiter, COLUMNS_MAX):  # reported when the line is read
@@ -281,7 +282,7 @@ class InputFile(NamedTuple):
                 return delimiter
         return max(delimiters, key=line.count)
 
-    def _head(self, names: list[str], row: CsvRow, encoding: Encoding) -> Head:
+    def _head(self, names: list[Any], row: CsvRow, encoding: Encoding) -> Head:
         """
         Return the names of the columns.
 
@@ -289,7 +290,7 @@ class InputFile(NamedTuple):
             StopError: a wanted column is missing, or occurs twice.
         """
         self._check_columns(names, _BY_FIRST_LINE)
-        for name in (*FIELDS, *(self.columns or ())):
+        for name in (*FIELDS, *self.columns):
             if name is not None and names.count(name) > 1:
                 raise StopError(f"{self.name} has two columns {name!r}: rename one")
         data = encoding.mark + row.data.removeprefix(encoding.mark)
@@ -330,7 +331,7 @@ class InputFile(NamedTuple):
         for batch in batches_of(stream, damage.append, self.on_rows):
             self._check_columns(batch.schema.names)
             self._check_types(batch.schema)
-            rows = _rows_of(batch, {*FIELDS, *(self.columns or ())})
+            rows = _rows_of(batch, {*FIELDS, *self.columns})
             for row, score in zip(rows, self._scores_of(batch), strict=True):
                 key, content = (None, row) if isinstance(row, Unreadable) else self._message_of(row)
                 yield Record(self.name, number, key, content, number + 1, score=score)
@@ -372,8 +373,7 @@ class InputFile(NamedTuple):
         DocumentError if they do not have the encoding.
         """
         encoding = Encoding.of(b"", self.encoding)
-        id_column = None if self.columns is None else self.columns.id
-        id_column = "doc_id" if id_column is None else id_column
+        id_column = "doc_id" if self.columns.id is None else self.columns.id
         texts: dict[str, Any] = dict(row)
         for name, value in row.items():
             # Bytes of an id may be no text.
@@ -405,7 +405,7 @@ class InputFile(NamedTuple):
             raise StopError(f"{self.name} has no column {self.score_column!r}, {there}{hint}")
         if self.score_column is not None and names.count(self.score_column) > 1:
             raise StopError(f"{self.name} has two columns {self.score_column!r}: rename one")
-        if (self.columns is None or self.columns.text is None) and not {*names} & {*BODIES}:
+        if self.columns.text is None and not {*names} & {*BODIES}:
             raise StopError(
                 f"{self.name} has no column {', '.join(BODIES[:-1])} or {BODIES[-1]}, {there}: "
                 f"--text-column names one{hint}"
@@ -413,7 +413,7 @@ class InputFile(NamedTuple):
 
     def _check_types(self, schema: Any) -> None:
         """Raise StopError if a column of a Parquet file can never be what it is read for."""
-        read = (self.columns or ColumnNames()).read_from(schema.names)
+        read = self.columns.read_from(schema.names)
         kinds = {field.name: field.type for field in schema}
         try:
             check_columns(
@@ -428,7 +428,7 @@ class InputFile(NamedTuple):
 
         A value that cannot be its field is an error, or kept, for the worker's dead letter to name.
         """
-        named = (self.columns or ColumnNames()).renamed(row)
+        named = self.columns.renamed(row)
         if self.fetched_at_default is not None and is_missing(named.get("fetched_at")):
             named = {**named, "fetched_at": self.fetched_at_default}
         return fields_of(named, self.place_of(), self.on_assumed, keeps_wrong=keeps_wrong)
@@ -580,7 +580,7 @@ def _of_one_row(batch: Any, names: Sequence[str], error: Exception) -> dict[str,
     return row
 
 
-def _rows_of(batch: Any, wanted: set[str | None]) -> list[dict[str, Any] | Unreadable]:
+def _rows_of(batch: Any, wanted: set[Any]) -> list[dict[str, Any] | Unreadable]:
     """
     Return the wanted columns of each row, or why it cannot be read (not UTF-8, two columns of one
     name).
