@@ -62,7 +62,7 @@ def test_names_in_a_header_may_be_written_in_any_case(
     data = b"".join(map(rewritten, RECORDS))
     path = tmp_path / "a.warc"
     path.write_bytes(data)
-    found = entries(path)
+    found = entries(path, whole=True)
     assert urls(found) == list("012345") and not damage(found)
     assert b"".join(item.raw for item in found if isinstance(item, Record)) == data
 
@@ -327,17 +327,18 @@ def test_records_that_reach_over_others_are_read_a_bounded_number_of_times(
 def test_a_page_whose_record_is_too_long_to_be_held_costs_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Reading goes on behind it, not within."""
+    """Reading goes on behind it, not within, whether records are to be copied or not."""
     for module in (inflate_module, warc_module):
         monkeypatch.setattr(module, "HISTORY_BYTES_MAX", 1 << 20)
     block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n"
     block += gzip.compress(PAGE) + bytes(4 << 20) + b"\r\n" + warc_record(9)
     long = record("response", "http://a.org/1", "application/http", block)
     data = b"".join([warc_record(0), long, b"rubbish\r\n", warc_record(2)])
-    segment = Segment(Piece(0, data[:99], is_plain=True), pieces_behind(data, 99))
-    found = list(read_warc("a.warc", segment, 1 << 20, Budget()))
-    assert urls(found) == ["0", "2"]
-    assert [item.reason[:24] for item in damage(found)] == ["the record has more than"]
+    for whole in (False, True):
+        segment = Segment(Piece(0, data[:99], is_plain=True), pieces_behind(data, 99))
+        found = list(read_warc("a.warc", segment, 1 << 20, Budget(), whole=whole))
+        assert urls(found) == ["0", "2"]
+        assert [item.reason[:24] for item in damage(found)] == ["the record has more than"]
 
 
 def test_a_record_is_held_however_much_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

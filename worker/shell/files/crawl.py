@@ -77,6 +77,8 @@ class CrawlFiles:
         columns: the names of the fields or columns with doc_id, text, URL and time.
         encoding: of JSON Lines, CSV, TSV and bytes in Parquet. None: the byte order mark decides,
             else UTF-8.
+        whole: whether a record of WARC has its `raw` bytes, too. Who holds many records, as a
+            program does that waits for their verdicts, would hold as many bytes again.
         score_column: a field or column whose number becomes the `score` of a record.
     Raises:
         StopError: a file cannot be opened, a pipe is named twice, there is no such encoding, or the
@@ -112,6 +114,7 @@ class CrawlFiles:
         body_max: int = BODY_BYTES_MAX,
         fetched_at_default: str | None = None,
         columns: ColumnNames | None = None,
+        whole: bool = False,
         encoding: str | None = None,
         score_column: str | None = None,
     ) -> None:
@@ -134,6 +137,7 @@ class CrawlFiles:
         sizes = [size for _, size in self._sizes]
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
         self._body_max = body_max
+        self._whole = whole
         self.named_columns = columns or NO_NAMES
         self._seen = SeenColumns(self.named_columns, OPTION)
         self._fetched_at_default = fetched_at_default
@@ -318,6 +322,7 @@ class CrawlFiles:
                 fetched_at_default=self._fetched_at_default,
                 encoding=self._encoding,
                 score_column=self._score_column,
+                whole=self._whole,
                 on_rows=on_rows,
                 on_assumed=self._note_assumed,
             )

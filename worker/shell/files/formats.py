@@ -81,6 +81,10 @@ class FileFormat(NamedTuple):
 # ---- readers
 
 
+def _read_warc(file: InputFile) -> Iterator[Entry]:
+    return _of_segments(file, partial(read_warc, whole=file.whole))
+
+
 def _read_wacz(file: InputFile) -> Iterator[Entry]:
     if file.name == STDIO:
         raise StopError("WACZ cannot be read from stdin: its index is at its end. Name the file")
@@ -96,8 +100,7 @@ def _read_wacz(file: InputFile) -> Iterator[Entry]:
                 yield Damage(member.name, 0, reason)
             else:
                 unpacked = pieces(cast("BinaryIO", member), budget=file.budget)
-                inner = file._replace(name=member.name, pieces=unpacked)
-                yield from _of_segments(inner, read_warc)
+                yield from _read_warc(file._replace(name=member.name, pieces=unpacked))
 
 
 def _of_segments(file: InputFile, read: Callable[..., Iterator[Entry]]) -> Iterator[Entry]:
@@ -146,7 +149,7 @@ WARC = FileFormat(
     (".warc", ".wet"),
     signatures=(b"WARC/",),
     is_binary=True,
-    reader=partial(_of_segments, read=read_warc),
+    reader=_read_warc,
     writer=RecordWriter,
 )
 WACZ = FileFormat(

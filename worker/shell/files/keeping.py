@@ -157,7 +157,7 @@ def copy_documents(
                     place = _copy_rows(file, stream, choice, kept, others, place)
                 on_progress(place)
                 continue
-            crawl = options.open([file])
+            crawl = options.open([file], whole=True)
             for record in crawl.documents():
                 if _copied(crawl.format) is not kind:
                     raise StopError(_changed(file, kind, crawl.format))

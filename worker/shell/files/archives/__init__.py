@@ -146,8 +146,8 @@ class Record(NamedTuple):
     decompressed text for JSON Lines. `key` is its doc_id, so that a null value under the same key
     deletes it; None when it names no readable doc_id, url and time. `line` counts from 1 in JSON
     Lines and CSV, and rows in Parquet. `raw` is what stands in the file, decompressed, a line with
-    its end; empty for ARC and Parquet. `score` is the number in the column that was named for it;
-    None: there is none.
+    its end; empty where it was not asked for. `score` is the number in the column that was named
+    for it; None: there is none.
     """
 
     file: str

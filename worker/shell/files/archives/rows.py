@@ -102,6 +102,7 @@ class InputFile(NamedTuple):
     fetched_at_default: str | None = None
     encoding: str | None = None
     score_column: str | None = None
+    whole: bool = False
     on_rows: Callable[[int, int], None] = lambda *_: None
     on_assumed: Callable[[str], None] = lambda _: None
 

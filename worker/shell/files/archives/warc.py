@@ -198,6 +198,7 @@ def read_warc(
     body_max: int,
     budget: Budget,
     *,
+    whole: bool = False,
     default_ms: int | None = None,
 ) -> Iterator[Entry]:
     """
@@ -226,7 +227,7 @@ def read_warc(
                 _check_whole(record)
                 if isinstance(found, Record):
                     behind = record.end  # not within the page: it may quote a record
-                    found = _with_raw(found, segment, record)
+                    found = _with_raw(found, segment, record, whole=whole)
                 is_damaged = isinstance(found, Damage)
                 yield found
         except _CutShortError as error:
@@ -374,14 +375,17 @@ def _check_whole(record: _WarcRecord) -> None:
         )
 
 
-def _with_raw(found: Record, segment: Segment, record: _WarcRecord) -> Entry:
+def _with_raw(found: Record, segment: Segment, record: _WarcRecord, *, whole: bool) -> Entry:
     """
-    Return a page with its record as it stands: header, content, and the two line ends behind it.
-    A record that may not be in memory any more is damage.
+    Return a page, if it is to be `whole` with its record as it stands: header, content, and the two
+    line ends behind it. A record that may not be in memory any more is damage, whether it is copied
+    or not: all who read a file must find the same in it.
     """
     if record.end - record.start > HISTORY_BYTES_MAX:
         reason = f"the record has more than {HISTORY_BYTES_MAX:,} bytes: write the archive again"
         return Damage(found.file, found.offset, reason)
+    if not whole:
+        return found
     raw = segment.held(record.start, record.end - record.start) + b"\r\n\r\n"
     return found._replace(raw=raw)
 
