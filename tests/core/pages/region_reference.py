@@ -272,13 +272,7 @@ def region_of(page: Page) -> int:
     if len(mains) == 1 and page.prose(mains[0]) * 100 >= 5 * total:
         if is_beside_page(page, headline, mains[0]):
             return titled_box(page, heads_of(page))
-        if not has_lead(page, headline, mains[0]):
-            return mains[0]
-        box = box_of(page, [page.blocks[headline][NODE], *mains])
-        if box == 0 and page.prose(mains[0]) * 100 < 50 * total:
-            return mains[0]
-        page.ways.add("a lead before main")
-        return box
+        return part_with_lead(page, headline, mains[0])
     others = [k for k in page.rows if k not in main_like and not page.veil(k)]
     heads = heads_of(page)
     articles = [
@@ -295,7 +289,7 @@ def region_of(page: Page) -> int:
     is_one = len(titled) == 1 and page.prose(titled[0]) * 100 >= 10 * total
     if not is_one or is_beside_page(page, headline, titled[0]):
         return titled_box(page, heads)
-    return 0 if leads_list(page, titled[0]) else titled[0]
+    return 0 if leads_list(page, titled[0]) else part_with_lead(page, headline, titled[0])
 
 
 def is_beside_page(page: Page, headline: int, part: int) -> bool:
@@ -310,30 +304,44 @@ def is_beside_page(page: Page, headline: int, part: int) -> bool:
         if k in page.around(page.blocks[begin][NODE]):
             break
         boxes.append(k)
-    found = bool(boxes) and lead_behind(page, headline, boxes[-1]) > 2 * page.prose(part)
+    found = bool(boxes) and lead_behind(page, headline, page.within(boxes[-1])) > 2 * page.prose(
+        part
+    )
     if found:
         page.ways.add("a part beside the page")
     return found
 
 
-def has_lead(page: Page, heading: int, main: int) -> bool:
-    """Whether a heading stands before a main, and its box has a lead behind it."""
-    begin = first_of(page, main)
-    boxes = [
-        k
-        for k in (page.around(page.blocks[heading][NODE]) if 0 <= heading < begin else ())
-        if all(b < begin for b, block in enumerate(page.blocks) if k in page.around(block[NODE]))
-    ]
-    if any(page.nodes[k][TAG] == n.HEADER for k in boxes):
-        return False
-    return bool(boxes) and lead_behind(page, heading, boxes[-1]) >= 120
+def part_with_lead(page: Page, headline: int, part: int) -> int:
+    """A main or an article; or what is around it and a heading with a lead that stand before it."""
+    heads = heads_of(page)
+    heading = headline if headline >= 0 or len(heads) != 1 else first_of(page, heads[0])
+    begin = first_of(page, part)
+    if not 0 <= heading < begin:
+        return part
+    outer = set(page.around(page.blocks[begin][NODE]))
+    inner = [k for k in page.around(page.blocks[heading][NODE]) if k not in outer]
+
+    def is_beside(b: int) -> bool:
+        node = page.blocks[b][NODE]
+        around = page.nodes[node][PARENT] if page.nodes[node][TAG] == n.P else node
+        return inner[-1] in page.around(node) or around == 0 or around in outer
+
+    lead = lead_behind(page, heading, [b for b in page.within(0) if b < begin and is_beside(b)])
+    if lead < 120 or any(page.nodes[k][TAG] == n.HEADER for k in inner):
+        return part
+    box = box_of(page, [page.blocks[heading][NODE], part])
+    if box == 0 and (lead + page.prose(part)) * 100 < 50 * page.prose(0):
+        return part
+    page.ways.add("a lead before a part")
+    return box
 
 
-def lead_behind(page: Page, heading: int, box: int) -> int:
-    """The letters of prose in a box behind a heading, outside of margins by any name."""
+def lead_behind(page: Page, heading: int, blocks: Iterable[int]) -> int:
+    """The letters of prose behind a heading among blocks, outside of margins by any name."""
     return sum(
         page.blocks[b][LENGTH]
-        for b in page.within(box)
+        for b in blocks
         if b > heading
         and page.grades[b] == "prose"
         and not page.above(page.blocks[b][NODE], MARGIN | n.NEGATIVE)

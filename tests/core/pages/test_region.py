@@ -344,6 +344,20 @@ def test_a_lead_before_main_opens_no_page_that_is_mostly_others(
     assert "partners number" not in text or is_text
 
 
+@pytest.mark.parametrize("tag", ["main", "article"])
+@pytest.mark.parametrize("title", ["The ferry is late", "News of the harbour"])
+def test_what_a_heading_leads_is_text_beside_a_part_that_all_pages_share(
+    tag: str, title: str
+) -> None:
+    """Also if no title repeats the heading, and if no box is around it and its lead."""
+    shared = f"<{tag}><h2>How we work</h2><p>{LONG}</p></{tag}>"
+    box = f"<section><p>{BOX[:200]}</p></section>"
+    page = f"<title>{title}</title><body>{HEAD}<p>{ARTICLE} It is to be repaired.</p>{shared}{box}</body>"
+    text = extract_pages([page]).text(0)
+    assert "It is to be repaired" in text
+    assert LONG in text
+
+
 def test_a_paragraph_before_the_heading_is_no_box() -> None:
     """An article may have its h1 in its middle; what stands before it as a paragraph is text."""
     page = f"<div><p>{LONG}</p><h1>And later</h1><p>{ARTICLE}</p></div>"
@@ -461,7 +475,7 @@ def random_page(dice: random.Random, depth: int = 0) -> str:
 
 def random_document(dice: random.Random) -> str:
     """
-    A few trees under a title; or a tree in a main, behind a heading with a lead, and perhaps a box;
+    A few trees under a title; or a tree in a main or an article, behind a heading with a lead, and perhaps a box;
     or a sentence in a main, and a hidden page.
     """
     parts = [random_page(dice) for _ in range(dice.randrange(1, 4))]
@@ -470,7 +484,9 @@ def random_document(dice: random.Random) -> str:
     if shape == 0:
         box = f"<div><p>{dice.choice(SENTENCES)}</p></div>"
         lead = f"<div><p{dice.choice(HIDINGS[2:])}>{ARTICLE} {ARTICLE}</p></div>"
-        parts = [box, f"<div>{heading}{lead}</div>", f"<main>{parts[0]}</main>"]
+        tag = dice.choice(("main", "main", "article"))
+        part = f"<{tag}>{parts[0]}</{tag}>"
+        parts = [box, f"<div>{heading}{lead}</div>", part]
     elif shape == 1:
         parts = [
             f"<main>{dice.choice(SENTENCES[4:6])}</main>",
@@ -488,7 +504,7 @@ WAYS = {
     "hidden, behind the title",
     "hidden, with most of all letters",
     "a dialog with the title",
-    "a lead before main",
+    "a lead before a part",
     "a part beside the page",
 }
 
@@ -496,8 +512,8 @@ WAYS = {
 def test_the_region_equals_its_definition() -> None:
     """
     On random trees of landmarks and hidden parts. Many have a region or are uncovered; about one in
-    fifty has closed answers, a dialog or a hidden page with its title, a lead before main, or begins below its
-    heading. The test goes on until it has seen each of these, for up to 2.5 times as many trees.
+    fifty has closed answers, a dialog or a hidden page with its title, a lead before a part, or begins
+    below its heading. The test goes on until it has seen each of these, for up to 2.5 times as many trees.
     """
     seed = random.randrange(1 << 32)
     dice = random.Random(seed)

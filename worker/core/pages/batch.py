@@ -113,7 +113,7 @@ def put_field(room: Any, field: Any, put: Any, texts: Any, at: Any, limit: Any) 
 
 # ---- pages in, texts out
 
-PAGE_RULES = "pages-11"  # the version of all rules of this package: another text, another name
+PAGE_RULES = "pages-12"  # the version of all rules of this package: another text, another name
 PLAIN = 0
 MAIN = 1
 ALL_TEXT = 2

@@ -75,8 +75,8 @@ HEADLINE_SHARE = 50  # ... or, if it is not the h1 that repeats the title
 BOX_SHARE = 5  # ... and in any case this much, also of what boxes before the heading hold
 BESIDE_MORE = 2  # times the prose of a <main> or an article that stands beside the page
 LIST_HEADS = 3  # an article is the lead of a list under so many headings, and no region
-LEAD_MIN = 120  # letters of prose under a heading before <main>, which is then no region by itself
-LEAD_SHARE = 50  # ... if it holds this percentage of the prose, or one box is around both
+LEAD_MIN = 120  # letters of prose between a heading and the part, which is then no region by itself
+LEAD_SHARE = 50  # ... if both hold this percentage of the prose, or one box is around them
 
 HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
 HIDDEN_PART = 3  # ... and a third of what is shown
@@ -375,9 +375,9 @@ def _find_region(room: Any) -> Any:
         part = article
     if part == 0 or _is_beside_page(room, headline, part):
         return _titled_box(room, first, last, headline)
-    if is_main:
-        return _main_with_lead(room, headline, part)
-    return np.int64(0) if _leads_list(nodes, part) else part
+    if not is_main and _leads_list(nodes, part):
+        return np.int64(0)
+    return _part_with_lead(room, room.state[HEADING], part)
 
 
 @fused
@@ -397,53 +397,63 @@ def _is_beside_page(room: Any, headline: Any, k: Any) -> Any:
     while around > 0 and not nodes[around, N_FIRST] <= first < nodes[around, N_END]:
         box = around
         around = nodes[box, N_PARENT]
-    return (
-        box > 0
-        and _lead_behind(room, headline, nodes[box, N_END]) > BESIDE_MORE * nodes[k, N_PROSE]
-    )
+    end = nodes[box, N_END]
+    return box > 0 and _lead_behind(room, headline, end, end) > BESIDE_MORE * nodes[k, N_PROSE]
 
 
 @fused
-def _lead_behind(room: Any, heading: Any, end: Any) -> Any:
-    """Return the letters of prose between a heading and a block, without those in margins."""
+def _lead_behind(room: Any, heading: Any, box_end: Any, end: Any) -> Any:
+    """
+    Return the letters of prose behind a heading, without those in margins: up to the block where
+    its box ends, and up to `end` what stands in no box.
+    """
     nodes = room.nodes
     blocks = room.blocks
     lead = np.int64(0)
     for b in range(heading + 1, end):
         node = blocks[b, B_NODE]
         is_marked = nodes[node, N_ABOVE] & (_MARGIN | names.NEGATIVE)
-        if blocks[b, B_KEEP] == PROSE and not nodes[node, N_CUT] and not is_marked:
+        if blocks[b, B_KEEP] != PROSE or nodes[node, N_CUT] or is_marked:
+            continue
+        around = nodes[node, N_PARENT] if nodes[node, N_TAG] == names.P else node
+        if b < box_end or nodes[around, N_END] > end:
             lead += blocks[b, B_LENGTH]
     return lead
 
 
 @fused
-def _main_with_lead(room: Any, heading: Any, main: Any) -> Any:
-    """The only <main>; or what is around it and the heading before it, if a lead stands there."""
+def _part_with_lead(room: Any, heading: Any, part: Any) -> Any:
+    """A <main> or an article; or what is around it and a heading with a lead before it."""
     nodes = room.nodes
-    if not _has_lead(room, heading, main):
-        return main
-    box = _box_of(nodes, room.blocks[heading, B_NODE], main)
-    return box if box > 0 or _holds(nodes, main, LEAD_SHARE) else main
+    lead = _lead_before(room, heading, part)
+    if lead < LEAD_MIN:
+        return part
+    box = _box_of(nodes, room.blocks[heading, B_NODE], part)
+    is_most = (lead + nodes[part, N_PROSE]) * 100 >= LEAD_SHARE * nodes[0, N_PROSE]
+    return box if box > 0 or is_most else part
 
 
 @fused
-def _has_lead(room: Any, heading: Any, main: Any) -> Any:
+def _lead_before(room: Any, heading: Any, part: Any) -> Any:
     """
-    Return whether a heading stands before <main> and its box holds a lead: the outermost container
-    around it that ends before <main>. Such a page has its title and its own words above what <main>
-    holds, and that may be the same on all its pages.
+    Return the letters of prose between a heading and the part that it stands before, in one box
+    with the heading or in none; 0 if it stands elsewhere.
+
+    Such a page has its title and its own words above what <main> or an article holds, and that may
+    be the same on all its pages.
     """
     nodes = room.nodes
-    end = nodes[main, N_FIRST]
+    end = nodes[part, N_FIRST]
     box = room.blocks[heading, B_NODE] if heading >= 0 else np.int64(0)
-    if box == 0 or nodes[box, N_END] > end or nodes[box, N_TAG] == names.HEADER:
-        return False
-    while nodes[nodes[box, N_PARENT], N_END] <= end:  # the page ends behind <main>
-        box = nodes[box, N_PARENT]
+    if box == 0 or nodes[box, N_END] > end:
+        return np.int64(0)
+    box_end = end
+    while nodes[box, N_END] <= end:  # the page ends behind the part
         if nodes[box, N_TAG] == names.HEADER:  # these are cut
-            return False
-    return _lead_behind(room, heading, nodes[box, N_END]) >= LEAD_MIN
+            return np.int64(0)
+        box_end = nodes[box, N_END]
+        box = nodes[box, N_PARENT]
+    return _lead_behind(room, heading, box_end, end)
 
 
 @fused
