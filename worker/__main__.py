@@ -96,9 +96,8 @@ def _main() -> None:
         if is_of_a_full_disk(error) or error.errno in {errno.EFBIG, errno.EBADF}:
             _end(f"cannot write: {error.strerror}")
             sys.stdout = None  # its buffer cannot be written at the end either
-        elif isinstance(error, PermissionError) and error.filename:
-            # Asking whether a file is there is an error, too, where its folder may not be entered.
-            _end(f"{error.filename}: {error.strerror}: allow it, or name another place")
+        elif said := _said_of_place(error):
+            _end(said)
         elif not _end("failed", error):
             raise
         sys.exit(1)
@@ -106,6 +105,20 @@ def _main() -> None:
         if not _end("failed", error):
             raise
         sys.exit(1)
+
+
+def _said_of_place(error: OSError) -> str:
+    """Return what is wrong with the place that an error is about; "" if it is about none."""
+    if isinstance(error, PermissionError) and error.filename:
+        # Asking whether a file is there is an error, too, where its folder may not be entered.
+        return f"{error.filename}: {error.strerror}: allow it, or name another place"
+    if error.errno == errno.ENAMETOOLONG and error.filename:
+        return f"{error.filename}: {error.strerror}: name another place"
+    try:
+        os.getcwd()  # noqa: PTH109  # pathlib is not needed yet
+    except FileNotFoundError:  # whoever looks for a relative name gets it
+        return "the folder in which this command runs is gone: change into another one"
+    return ""
 
 
 def _run() -> None:
