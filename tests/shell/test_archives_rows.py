@@ -53,6 +53,15 @@ LINES = [
 ]
 
 
+def test_documents_whose_id_is_a_number_beyond_64_bits_are_not_one(tmp_path: Path) -> None:
+    """Their ids were both infinite, so the second took the place of the first."""
+    lines = (
+        b'{"doc_id": %b, "text": "%b"}' % line for line in ((b"1e400", b"a"), (b"1e401", b"b"))
+    )
+    ids = [document(item).doc_id for item in read(tmp_path, b"\n".join(lines), "a.jsonl")]
+    assert ids == [RowPlace(0, 0, 0).doc_id(text) for text in "ab"]
+
+
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_json_lines_pass_as_they_are(tmp_path: Path, packing: str) -> None:
     """Objects pass byte for byte, but a text gets a URL; other lines are damage at their offset."""

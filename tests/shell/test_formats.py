@@ -150,3 +150,11 @@ def test_a_file_without_a_byte_was_cut_if_its_name_says_that_it_has_some(
     [found] = entries(tmp_path / name)
     assert isinstance(found, Damage) and found.ends_file and "so it was cut" in found.reason
     assert not entries(tmp_path / "a.jsonl") and not entries(tmp_path / "b.jsonl.gz")
+
+
+def test_parquet_that_was_compressed_as_a_whole_is_to_be_unpacked(tmp_path: Path) -> None:
+    """It was said to be cut, and was to be written again, which would not have helped."""
+    path = tmp_path / "a.parquet.gz"
+    path.write_bytes(gzip.compress(b"PAR1 and what follows"))
+    [found] = entries(path)
+    assert isinstance(found, Damage) and found.ends_file and "unpack it" in found.reason

@@ -347,6 +347,9 @@ def _row_groups(stream: BinaryIO) -> Sequence[Sequence[_Chunk | None]]:
             f"its index has {index_bytes:,} bytes, at most {INDEX_BYTES_MAX:,} are read: {_LARGER}"
         )
     begin = stream.seek(0, 2) - _FOOTER_BYTES - index_bytes
+    stream.seek(0)
+    if stream.read(len(_MAGIC)) != _MAGIC:
+        raise ValueError("it is compressed as a whole: unpack it, Parquet compresses its columns")
     if not index_bytes or begin < 0:
         raise ValueError(f"it has no index at its end, so it was cut: {_REMEDY}")
     stream.seek(begin)

@@ -471,14 +471,22 @@ def _parsed(line: bytes) -> Any:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         try:
-            # NaN is null, as for a worker.
-            return _shallow(json.loads(line.decode(), parse_constant=lambda _: None))
+            # NaN is null, as for a worker, and so is what no number of 64 bits is: 1e400.
+            return _shallow(
+                json.loads(line.decode(), parse_float=_finite, parse_constant=lambda _: None)
+            )
         except UnicodeDecodeError:
             raise
         except ValueError as error:
             reason = str(error).partition("; use sys.")[0]  # of a number with too many digits
             hint = " (a CR is inside: end lines with LF or CR LF)" if b"\r" in line else ""
             raise ValueError(f"not JSON: {reason}{hint}") from None
+
+
+def _finite(digits: str) -> float | None:
+    """Return a number of JSON; None if it is too large for one of 64 bits."""
+    number = float(digits)
+    return number if math.isfinite(number) else None
 
 
 def _json_of(fields: Mapping[str, Any]) -> bytes:
