@@ -297,6 +297,7 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     ),
     (lambda: FINGERPRINTS.many(None), "wanted a list of texts, got None"),
     (lambda: FINGERPRINTS.many(["a", 3]), "a text is a str, got int 3"),
+    (lambda: FINGERPRINTS.features(None), "a text is a str, got NoneType None"),
     (lambda: library.hamming_distance(-1, 0), "a fingerprint is 0 or more, got -1 and 0"),
     (
         lambda: library.hamming_distance("5", 5),
@@ -308,6 +309,10 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     ),
     *(
         (partial(copied, KNOWN), "cannot be copied or pickled: write what it knows with save")
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps)
+    ),
+    *(
+        (partial(copied, library.PermutedIndex(3)), r"make another one of its arrays\(\) with")
         for copied in (copy.copy, copy.deepcopy, pickle.dumps)
     ),
     (lambda: library.CrawlFiles("crawl.warc"), "wanted a list of files, got 'crawl.warc'"),
@@ -331,7 +336,11 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     ),
     (
         lambda: library.Deduplicator(text_characters_max=0),
-        "text_characters_max must be .* 1 or more, got 0",
+        "text_characters_max must be .* 1 to 67,108,864, got 0",
+    ),
+    (
+        lambda: library.Deduplicator(text_characters_max=2**63),
+        "text_characters_max must be .* 1 to 67,108,864, got 9223372036854775808",
     ),
     (
         lambda: library.extract_pages(["<p>a"], characters_max=-1),

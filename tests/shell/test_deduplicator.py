@@ -107,7 +107,7 @@ def test_whole_numbers_may_be_numpys() -> None:
     assert Deduplicator(**numbers).definition.hash == plain.definition.hash
     for name in numbers:
         wrong: Any = {name: True}
-        with pytest.raises(ValueError, match=f"{name} must be a whole number, 1 or more, got True"):
+        with pytest.raises(ValueError, match=f"{name} must be a whole number, 1 .*, got True"):
             Deduplicator(**wrong)
 
 

@@ -20,6 +20,7 @@ BODY_BYTES_MAX = 32 << 20  # limit of an archive's record; settings limit a mess
 DOC_ID_BYTES_MAX = 1_024
 URL_BYTES_MAX = 8_192  # browsers and CDX servers stop at about this length
 TEXT_CHARACTERS_MAX = 2**20  # a longer one is judged by its beginning
+TEXT_CHARACTERS_LIMIT = 64 * 2**20  # the most that a definition may have in its place
 
 
 class BodyKind(IntEnum):

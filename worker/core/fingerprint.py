@@ -288,8 +288,13 @@ class Fingerprinter:
         Return the features of a text's fingerprint: each distinct shingle with its hash, weight and
         number of occurrences.
 
+        Raises:
+            TypeError: it is no text.
+
         Cost: about 1 µs per character; for people, not for the pipeline.
         """
+        if not isinstance(text, str):
+            raise _no_text(text)
         return explain(text, self.parameters, language)
 
     def warm_up(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,15 @@ class _RowIndex:
 
     def __len__(self) -> int:
         return len(self.tables)
+
+    def __reduce_ex__(self, _: object, /) -> NoReturn:
+        # What `copy`, `deepcopy` and `pickle` call. `copy` alone would give a second name of the
+        # same tables, so that what one inserts, the other finds.
+        name = type(self).__name__
+        raise TypeError(
+            f"a {name} cannot be copied or pickled: make another one of its arrays() with "
+            f"{name}.from_arrays"
+        )
 
     @property
     def nbytes(self) -> int:

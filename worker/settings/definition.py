@@ -22,7 +22,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from worker.core import stopwords
 from worker.core.definition import Parameters
-from worker.core.document import TEXT_CHARACTERS_MAX
+from worker.core.document import TEXT_CHARACTERS_LIMIT, TEXT_CHARACTERS_MAX
 from worker.core.planner import blocks_of, size_text
 from worker.core.search import SearchRules
 from worker.log.rules import DOCUMENTS_MAX, EXPIRE_AFTER_MS_MAX, Retention
@@ -151,7 +151,7 @@ class CopyKeys(BaseModel):
             "beginning. Needs up to 60 bytes per character and thread."
         ),
         low=1_000,
-        high=64 * 2**20,
+        high=TEXT_CHARACTERS_LIMIT,
     )
 
 

@@ -8,6 +8,7 @@ documents in this order.
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import threading
 import warnings
@@ -21,7 +22,7 @@ import numpy as np
 
 from worker.core.arguments import whole_number
 from worker.core.definition import Parameters
-from worker.core.document import TEXT_CHARACTERS_MAX, Verdict
+from worker.core.document import TEXT_CHARACTERS_LIMIT, TEXT_CHARACTERS_MAX, Verdict
 from worker.core.fingerprint import Fingerprinter
 from worker.core.search import SearchRules
 from worker.errors import DefinitionError, DocumentError, RestoreError, StopError
@@ -64,12 +65,13 @@ def _check_choice(name: str, given: object, choices: Any) -> None:
         raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {given!r}")
 
 
-def _count(name: str, given: object) -> int:
+def _count(name: str, given: object, most: float = math.inf) -> int:
     with suppress(TypeError):
         number = whole_number(name, given)
-        if number > 0:
+        if 0 < number <= most:
             return number
-    raise ValueError(f"{name} must be a whole number, 1 or more, got {given!r}")
+    bounds = "1 or more" if most == math.inf else f"1 to {most:,}"
+    raise ValueError(f"{name} must be a whole number, {bounds}, got {given!r}")
 
 
 _Given = ParamSpec("_Given")
@@ -183,7 +185,9 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         given: dict[str, Any] = {}
         if threads is not None:
             given["threads"] = _count("threads", threads)
-        text_characters_max = _count("text_characters_max", text_characters_max)
+        text_characters_max = _count(
+            "text_characters_max", text_characters_max, TEXT_CHARACTERS_LIMIT
+        )
         self.definition = Definition.of(
             parameters,
             search,
