@@ -316,6 +316,16 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
         for copied in (copy.copy, copy.deepcopy, pickle.dumps)
     ),
     (lambda: library.CrawlFiles("crawl.warc"), "wanted a list of files, got 'crawl.warc'"),
+    (lambda: library.PermutedIndex("3"), "max_distance must be a whole number, got '3'"),
+    (
+        lambda: library.PermutedIndex(3, documents_expected=1.5),
+        "documents_expected must be a whole number, got 1.5",
+    ),
+    (lambda: library.derive_doc_id(None, 0), "url must be a text, got None"),
+    (
+        lambda: library.derive_doc_id("https://example.org/", 0.0),
+        "fetched_at_ms must be a whole number, got 0.0",
+    ),
     (lambda: library.PermutedIndex(3).query(7), "fingerprints are one column of uint64, got 7"),
     (
         lambda: list(library.all_pairs(np.array([1.5]), 3)),

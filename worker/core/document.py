@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import xxhash
 
+from worker.core.arguments import whole_number
+
 BODY_BYTES_MAX = 32 << 20  # limit of an archive's record; settings limit a message
 # A row of the log carries it; a longer one would let one document fill a record.
 DOC_ID_BYTES_MAX = 1_024
@@ -58,11 +60,18 @@ def derive_doc_id(url: str, fetched_at_ms: int) -> str:
     """
     Return the doc_id of a capture that brings none: XXH3-128 over its URL and time, 32 hex digits.
 
+    Raises:
+        TypeError: the URL is no text, or the time is no whole number: with 0.0 in place of 0 it
+            would be the doc_id of no document.
+
     Cost: O(len(url)).
 
     >>> derive_doc_id("https://example.org/", 0)
     'f59cda302a3c635d0d8d5dc16a9f726f'
     """
+    if not isinstance(url, str):
+        raise TypeError(f"url must be a text, got {url!r}")
+    fetched_at_ms = whole_number("fetched_at_ms", fetched_at_ms)
     return xxhash.xxh3_128_hexdigest(f"{url}\n{fetched_at_ms}".encode("utf-8", "surrogatepass"))
 
 

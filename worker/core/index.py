@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.core.arguments import whole_number
 from worker.core.permutation import Layout
 from worker.core.planner import bucket_bits, check_distance, choose
 from worker.core.search import APART_SHIFT, CONFIRMED_MAX, LOOK_MAX, SearchRules
@@ -388,6 +389,8 @@ class PermutedIndex(_RowIndex):
     ) -> None:
         if layout is not None:
             check_type("layout", layout, Layout)
+        max_distance = whole_number("max_distance", max_distance)
+        documents_expected = whole_number("documents_expected", documents_expected)
         check_distance(max_distance)
         choice = choose(max_distance, documents_expected, layout)
         if choice.search.max_distance != max_distance:
