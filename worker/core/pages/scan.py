@@ -4,6 +4,10 @@ The one pass over the bytes of a page, from its first to its last.
 `scan` takes tags, comments and text apart as the WHATWG tokenizer does. characters.py copies text
 and skips what holds no markup, tags.py decides what a tag opens and closes, and skeleton.py writes
 what is found.
+
+Tried and rejected: names read 32 bytes at a time, without a branch per byte. Most are shorter than
+what that costs. Names of elements, looked up as numbers of eight bytes: a page took 2.6 % longer.
+Names of attributes: as long (within 0.5 %).
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
