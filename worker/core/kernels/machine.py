@@ -53,7 +53,6 @@ from numba.core import cgutils
 from numba.np import arrayobj
 
 from worker.core.compiled import fused
-from worker.core.kernels.rows import Rows
 
 # Bytes after the content of a buffer, zeros behind a page: a block that begins at its last byte,
 # twice.
@@ -579,7 +578,7 @@ def viewer(
 ) -> Any:
     """
     Make a function that returns the array of 64-bit numbers at an address. Other code owns the
-    memory. One of two dimensions and int64 has the type Rows: no position in it is negative.
+    memory.
 
     Args:
         shape: the shape of the array.
@@ -591,9 +590,7 @@ def viewer(
     Each call makes a description of the array on the kernel's stack, and LLVM removes its unused
     parts. The description does not keep the memory alive; the caller does.
     """
-    kind: Any = types.Array(types.uint64 if unsigned else types.int64, len(shape), "C")
-    if kind.ndim == 2 and not unsigned:
-        kind = Rows(shape[1])
+    kind = types.Array(types.uint64 if unsigned else types.int64, len(shape), "C")
 
     def view(_context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:

@@ -59,7 +59,6 @@ from worker.core.kernels.machine import (
     set_byte,
     viewer,
 )
-from worker.core.kernels.rows import as_rows
 from worker.core.pages import names
 
 # ---- blocks
@@ -153,7 +152,7 @@ class Skeleton(NamedTuple):
     """
 
     out: NDArray[np.uint8]
-    blocks: NDArray[np.int64]  # in kernels a table of rows.py, like `nodes`: no negative positions
+    blocks: NDArray[np.int64]
     nodes: NDArray[np.int64]
     title: NDArray[np.uint8]
     stack: NDArray[np.int64]
@@ -162,17 +161,13 @@ class Skeleton(NamedTuple):
     references: NDArray[np.uint64]  # characters.REFERENCES
 
 
-_rows_of_blocks = as_rows(BLOCK_COLUMNS)
-_rows_of_nodes = as_rows(NODE_COLUMNS)
-
-
 @fused_allocating
 def room_for(size: Any, tags: Any, references: Any) -> Any:
     """Make a Skeleton with room for a page with this many bytes and this many '<'."""
     return Skeleton(
         np.empty(size + size // 4 + SLACK, np.uint8),
-        _rows_of_blocks(np.empty((min(tags, BLOCKS_MAX) + 2, BLOCK_COLUMNS), np.int64)),
-        _rows_of_nodes(np.empty((min(tags, NODES_MAX) + 2, NODE_COLUMNS), np.int64)),
+        np.empty((min(tags, BLOCKS_MAX) + 2, BLOCK_COLUMNS), np.int64),
+        np.empty((min(tags, NODES_MAX) + 2, NODE_COLUMNS), np.int64),
         np.empty(TITLE_MAX + TITLE_MAX // 4 + SLACK, np.uint8),
         np.empty((STACK_MAX, STACK_COLUMNS), np.int64),
         np.empty(256, np.int64),
