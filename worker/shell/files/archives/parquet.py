@@ -347,11 +347,14 @@ def _row_groups(stream: BinaryIO) -> Sequence[Sequence[_Chunk | None]]:
             f"its index has {index_bytes:,} bytes, at most {INDEX_BYTES_MAX:,} are read: {_LARGER}"
         )
     begin = stream.seek(0, 2) - _FOOTER_BYTES - index_bytes
-    stream.seek(0)
-    if stream.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("it is compressed as a whole: unpack it, Parquet compresses its columns")
     if not index_bytes or begin < 0:
-        raise ValueError(f"it has no index at its end, so it was cut: {_REMEDY}")
+        stream.seek(0)
+        if stream.read(len(_MAGIC)) == _MAGIC:
+            raise ValueError(f"it has no index at its end, so it was cut: {_REMEDY}")
+        raise ValueError(
+            "it neither begins nor ends as Parquet does: if it is compressed as a whole, unpack it "
+            "(Parquet compresses its columns), else " + _REMEDY
+        )
     stream.seek(begin)
     try:
         index = _struct(stream.read(index_bytes), 0, _LEVELS_MAX, _of_index())[0]
