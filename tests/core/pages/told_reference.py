@@ -27,15 +27,16 @@ LETTER = re.compile("[a-zA-Z0-9\x80-\x9f\xa1-\U0010ffff]")
 
 def state_of(tag: Start, script: bytes) -> bytes:
     """
-    A script that is data: an object or an array, or half of it stands in strings; or a block of
-    data that is text.
+    A script that is data: an object or an array, or half of it stands in strings, or code of less
+    than 80 bytes; or a block of data that is text.
     """
     kind = dict(reversed(tag.attributes)).get("type", b"").lower()
     is_code = not kind or b"script" in kind or b"module" in kind
     script = script.lstrip(b" \t\n\f\r")
     inside = sum(len(string) for string, _ in strings_of(script, STRING))
-    is_data = script.startswith((b"{", b"[")) or (script and inside * 2 >= len(script))
-    if not is_data:
+    is_short = is_code and len(script) < 80
+    is_data = script.startswith((b"{", b"[")) or is_short or inside * 2 >= len(script)
+    if not is_data or not script:
         return b"" if is_code or script.startswith(b"<") else state_of_text(script)
     if script[1:4] == b"&q;":
         script = re.sub(rb"&([qaslg]);", lambda found: ESCAPED[found[1]], script)

@@ -221,9 +221,9 @@ def _put_attributes(page: Any, i: Any, end: Any, out: Any, at: Any, about: Any) 
 @fused
 def _put_state(page: Any, i: Any, end: Any, out: Any, at: Any, is_code: Any) -> Any:
     """
-    Write a script that is data: it begins with an object or an array, or strings hold half of it.
-    Most of a script that is code stands in none. A block of data of another type is text. Returns
-    where it ends.
+    Write a script that is data: it begins with an object or an array, strings hold half of it, or
+    it is too short for prose and may close what others have begun. Most of a script that is code
+    stands in no string. A block of data of another type is text. Returns where it ends.
     """
     i = skip_space(page, i, end)
     byte = byte_at(page, i) if i < end else np.int64(0)
@@ -233,7 +233,7 @@ def _put_state(page: Any, i: Any, end: Any, out: Any, at: Any, is_code: Any) -> 
         while begin < end:
             inside += stop - begin
             begin, stop = _next_string(page, stop + 1, end, False)
-        if inside * 2 < end - i or i >= end:
+        if i >= end or (inside * 2 < end - i and (end - i >= PROSE_BYTES or not is_code)):
             return at if is_code or byte == 60 else _put_text(page, i, end, out, at)
     at = put_bytes(out, at, NO_KEY)
     if characters.spells(page, i + 1, end, ESCAPED_QUOTE, 0):
