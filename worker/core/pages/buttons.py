@@ -14,6 +14,10 @@ ends with its buttons. So a video that asks before it loads does not take an art
 Links have such words more often: "Informed consent", "Accept answer", "Agree" below each post. So a
 page with more than two has no agreement among them, and a box with more prose than stands outside
 it stays.
+
+Tried and rejected: `role=button` as a button, for agreements or for all. Of 2,000 made pairs of
+different pages 1 to 3 were told apart that were not, and reviewed pages lost links that turn them
+over (readability's F1 .9753 -> .9748).
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
