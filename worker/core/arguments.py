@@ -12,6 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from worker.errors import safe_repr
+
 
 def whole_number(name: str, value: object) -> int:
     """
@@ -28,14 +30,14 @@ def whole_number(name: str, value: object) -> int:
             return operator.index(value)  # type: ignore[arg-type]  # raises TypeError
         except TypeError:
             pass
-    raise TypeError(f"{name} must be a whole number, got {value!r}")
+    raise TypeError(f"{name} must be a whole number, got {safe_repr(value)}")
 
 
 def switch(name: str, value: object) -> bool:
     """Return what is true or false, also of numpy, as a `bool`. TypeError: it is neither."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise TypeError(f"{name} must be True or False, got {value!r}")
+    raise TypeError(f"{name} must be True or False, got {safe_repr(value)}")
 
 
 def texts(name: str, values: Iterable[object]) -> list[str]:
@@ -54,6 +56,6 @@ def texts(name: str, values: Iterable[object]) -> list[str]:
     checked = []
     for value in values:
         if not isinstance(value, str):
-            raise TypeError(f"{name} must be several texts, got {value!r} among them")
+            raise TypeError(f"{name} must be several texts, got {safe_repr(value)} among them")
         checked.append(str(value))
     return checked

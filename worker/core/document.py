@@ -16,6 +16,7 @@ from typing import NamedTuple
 import xxhash
 
 from worker.core.arguments import whole_number
+from worker.errors import safe_repr
 
 BODY_BYTES_MAX = 32 << 20  # limit of an archive's record; settings limit a message
 # A row of the log carries it; a longer one would let one document fill a record.
@@ -70,7 +71,7 @@ def derive_doc_id(url: str, fetched_at_ms: int) -> str:
     'f59cda302a3c635d0d8d5dc16a9f726f'
     """
     if not isinstance(url, str):
-        raise TypeError(f"url must be a text, got {url!r}")
+        raise TypeError(f"url must be a text, got {safe_repr(url)}")
     fetched_at_ms = whole_number("fetched_at_ms", fetched_at_ms)
     return xxhash.xxh3_128_hexdigest(f"{url}\n{fetched_at_ms}".encode("utf-8", "surrogatepass"))
 

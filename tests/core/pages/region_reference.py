@@ -317,10 +317,10 @@ def part_with_lead(page: Page, headline: int, part: int) -> int:
     heads = heads_of(page)
     heading = headline if headline >= 0 or len(heads) != 1 else first_of(page, heads[0])
     begin = first_of(page, part)
-    if not 0 <= heading < begin:
-        return part
     outer = set(page.around(page.blocks[begin][NODE]))
     inner = [k for k in page.around(page.blocks[heading][NODE]) if k not in outer]
+    if not (0 <= heading < begin and inner):
+        return part
 
     def is_beside(b: int) -> bool:
         node = page.blocks[b][NODE]
