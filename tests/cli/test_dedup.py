@@ -19,11 +19,15 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from tests.cli.program import ARTICLE, defined, lines, page, refused, run
+from tests.cli.program import ARTICLE, OTHER, defined, lines, page, refused, run
 from tests.conftest import EVENTUALLY_S, eventually
-from tests.faults.crawl import random_words
+from tests.faults.crawl import Message, random_words
+from tests.oracle import Oracle, said
 from worker.core.document import Document, Verdict, derive_doc_id
 from worker.core.extract import Content, Skipped, content_of
+from worker.log.judge import JudgedRows
+from worker.log.record import FORMAT_VERSION, Section, Source, encode
+from worker.log.replica import Replica
 from worker.settings import Settings
 from worker.shell.files.archives import Record
 from worker.shell.files.engine import file_engine
@@ -118,6 +122,70 @@ def test_what_cannot_be_read_is_named_by_file_line_and_doc_id(tmp_path: Path) ->
         derive_doc_id("https://example.org/2", FETCHED_MS),
         None,
     ]
+
+
+def _judge(
+    messages: list[Message], batch_documents_max: int, monkeypatch: pytest.MonkeyPatch
+) -> list[Any]:
+    """Judge with the oracle beside it, which reads every record as a log would have it."""
+    settings = Settings(threads=1, batch_documents_max=batch_documents_max)
+    oracle, apply_together = Oracle.of(settings.rules), Replica.apply_together
+    oracle.apply(settings.rules.declaration("files", FORMAT_VERSION))
+
+    def both(replica: Replica, section: Section, records: int, timestamp_ms: int) -> JudgedRows:
+        for record in encode(replica.definition.author("files"), [section], 1 << 20):
+            oracle.apply(record)
+        return apply_together(replica, section, records, timestamp_ms)
+
+    with monkeypatch.context() as patch, file_engine(settings) as engine:
+        patch.setattr(Replica, "apply_together", both)
+        given = [said(answered.answer) for answered in engine.answers(iter(messages))]
+    source = next(iter(engine.replica.coverage))
+    assert isinstance(source, Source)
+    assert given == [oracle.answers[source, offset] for offset in range(len(messages))]
+    return given
+
+
+COMES_AGAIN = [  # doc_id, text (None deletes), answer
+    ("a", ARTICLE, "new"),
+    ("a", ARTICLE, "new: redelivered"),
+    ("b", ARTICLE, "duplicate of a"),
+    ("b", ARTICLE, "duplicate of a"),
+    ("a", None, "deleted: removed"),  # the original of b
+    ("b", ARTICLE, "new"),
+    ("a", ARTICLE, "duplicate of b"),
+    ("b", OTHER, "new"),  # with other content
+    ("c", ARTICLE, "new"),
+    ("c", None, "deleted: removed"),
+    ("c", None, "deleted: not-an-original"),
+    ("c", OTHER, "duplicate of b"),
+    ("b", OTHER, "new: redelivered"),
+]
+
+
+def test_what_comes_again_is_answered_alike_in_batches_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    Messages of the topic: re-deliveries, new versions, deletions, and the document after them; then
+    many copies.
+    """
+    messages: list[Message] = [
+        (
+            doc_id.encode(),
+            json.dumps(page(ord(doc_id), doc_id=doc_id, text=text)).encode() if text else None,
+        )
+        for doc_id, text, _ in COMES_AGAIN
+    ]
+    messages += [(None, json.dumps(document).encode()) for document in varied(60)]
+    first, *others = (_judge(messages, size, monkeypatch) for size in (1, 2, 7, len(messages)))
+    assert all(answers == first for answers in others)
+    told = [
+        f"duplicate of {of}" if of else f"{is_}: {why}" if why else is_
+        for is_, of, _, why, *_ in first
+    ]
+    assert told[: len(COMES_AGAIN)] == [answer for *_, answer in COMES_AGAIN]
+    assert {answer[0] for answer in first[len(COMES_AGAIN) :]} == {"new", "duplicate"}
 
 
 def test_a_run_ended_midway_leaves_state_and_output_as_they_were_and_can_be_repeated(

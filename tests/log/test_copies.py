@@ -70,6 +70,15 @@ def test_what_counts(case: str, rows_a_record: int) -> None:
     assert [told[-1] for told in logs.told(replica, range(len(rows)))] == expected
 
 
+def test_a_row_that_the_log_has_already_does_not_count() -> None:
+    """Another worker has appended the same source offset a second time."""
+    replica = Replica(logs.DEFINITION)
+    rows = [row._replace(offset=at) for at, row in enumerate([ORIGINAL, COPY])]
+    for log_offset in range(2):
+        replica.apply(decode(logs.packed(logs.DEFINITION, rows)), log_offset, 0)
+    assert copies_of(feed(replica, COPY, 2, 0)) == 2
+
+
 @pytest.mark.parametrize("is_restored", [False, True])
 def test_an_original_that_is_kept_for_longer_keeps_its_count(is_restored: bool) -> None:
     """It gets another row each time that retention moves it, and snapshots have the count."""

@@ -53,8 +53,8 @@ LINES = [
 ]
 
 
-def test_documents_whose_id_is_a_number_beyond_64_bits_are_not_one(tmp_path: Path) -> None:
-    """Their ids were both infinite, so the second took the place of the first."""
+def test_an_infinite_doc_id_counts_as_missing(tmp_path: Path) -> None:
+    """JSON's 1e400 and 1e401 are both infinite: two documents would have one id."""
     lines = (
         b'{"doc_id": %b, "text": "%b"}' % line for line in ((b"1e400", b"a"), (b"1e401", b"b"))
     )

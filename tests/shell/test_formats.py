@@ -153,7 +153,7 @@ def test_a_file_without_a_byte_was_cut_if_its_name_says_that_it_has_some(
 
 
 def test_parquet_that_was_compressed_as_a_whole_is_to_be_unpacked(tmp_path: Path) -> None:
-    """It was said to be cut, and was to be written again, which would not have helped."""
+    """It lacks its index as a cut file does, but to write it again would not help."""
     path = tmp_path / "a.parquet.gz"
     path.write_bytes(gzip.compress(b"PAR1 and what follows"))
     [found] = entries(path)

@@ -315,9 +315,9 @@ def is_beside_page(page: Page, headline: int, part: int) -> bool:
 def part_with_lead(page: Page, headline: int, part: int) -> int:
     """A main or an article; or what is around it and a heading with a lead that stand before it."""
     heads = heads_of(page)
-    heading = headline if headline >= 0 or len(heads) != 1 else first_of(page, heads[0])
     begin = first_of(page, part)
     outer = set(page.around(page.blocks[begin][NODE]))
+    heading = headline if headline >= 0 or len(heads) != 1 else first_of(page, heads[0])
     inner = [k for k in page.around(page.blocks[heading][NODE]) if k not in outer]
     if not (0 <= heading < begin and inner):
         return part
@@ -330,8 +330,10 @@ def part_with_lead(page: Page, headline: int, part: int) -> int:
     lead = lead_behind(page, heading, [b for b in page.within(0) if b < begin and is_beside(b)])
     if lead < 120 or any(page.nodes[k][TAG] == n.HEADER for k in inner):
         return part
+    if headline < 0 and lead > page.prose(part):  # the site's name over its slogan
+        return part
     box = box_of(page, [page.blocks[heading][NODE], part])
-    if box == 0 and (lead + page.prose(part)) * 100 < 50 * page.prose(0):
+    if (lead + page.prose(part)) * 100 < 50 * page.prose(box):
         return part
     page.ways.add("a lead before a part")
     return box

@@ -358,6 +358,34 @@ def test_what_a_heading_leads_is_text_beside_a_part_that_all_pages_share(
     assert LONG in text
 
 
+@pytest.mark.parametrize("tag", ["main", "article"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "<div><h1>Harbour News</h1><p>{slogan}</p></div>",  # the site's name
+        f"{HEAD}<div><p>{{slogan}}</p></div>",
+        f"<header>{HEAD}<p>{{slogan}}</p></header>",
+        f"{HEAD}<h1>Harbour News</h1><p>{{slogan}}</p>",
+    ],
+)
+def test_what_may_be_the_sites_is_no_lead(tag: str, head: str) -> None:
+    """It is the same on all pages, and their own words would be left out beside it."""
+    own = "The harbour's old crane was sold on Friday to a yard across the river."
+    page = f"{head.format(slogan=BOX[:220])}<{tag}><h2>A crane</h2><p>{own}</p></{tag}>"
+    text = extract_pages([f"<title>Welcome to our quay</title><body>{page}</body>"]).text(0)
+    assert own in text
+    assert BOX[:40] not in text
+
+
+@pytest.mark.parametrize("behind", ["", f"<div><p>{BOX[:90]}</p></div>"])
+def test_what_stands_outside_the_box_of_a_lead_does_not_open_it(behind: str) -> None:
+    """A wrapper with more comments than lead and article together stays closed, whatever follows."""
+    comments = "".join(f"<div><p>{LONG} {k}</p></div>" for k in range(6))
+    page = f"<div>{HEAD}<p>{ARTICLE}</p><article><p>{LONG}</p></article>{comments}</div>{behind}"
+    text = extract_pages([f"<title>The ferry is late</title><body>{page}</body>"]).text(0)
+    assert text.count(LONG) == 1
+
+
 def test_a_paragraph_before_the_heading_is_no_box() -> None:
     """An article may have its h1 in its middle; what stands before it as a paragraph is text."""
     page = f"<div><p>{LONG}</p><h1>And later</h1><p>{ARTICLE}</p></div>"

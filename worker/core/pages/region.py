@@ -76,7 +76,7 @@ BOX_SHARE = 5  # ... and in any case this much, also of what boxes before the he
 BESIDE_MORE = 2  # times the prose of a <main> or an article that stands beside the page
 LIST_HEADS = 3  # an article is the lead of a list under so many headings, and no region
 LEAD_MIN = 120  # letters of prose between a heading and the part, which is then no region by itself
-LEAD_SHARE = 50  # ... if both hold this percentage of the prose, or one box is around them
+LEAD_SHARE = 50  # ... if both hold this percentage of the prose of the box around them
 
 HIDDEN_PAGE = 150  # letters of prose that a hidden page has, at least ...
 HIDDEN_PART = 3  # ... and a third of what is shown
@@ -377,7 +377,7 @@ def _find_region(room: Any) -> Any:
         return _titled_box(room, first, last, headline)
     if not is_main and _leads_list(nodes, part):
         return np.int64(0)
-    return _part_with_lead(room, room.state[HEADING], part)
+    return _part_with_lead(room, headline, part)
 
 
 @fused
@@ -422,15 +422,19 @@ def _lead_behind(room: Any, heading: Any, box_end: Any, end: Any) -> Any:
 
 
 @fused
-def _part_with_lead(room: Any, heading: Any, part: Any) -> Any:
-    """A <main> or an article; or what is around it and a heading with a lead before it."""
+def _part_with_lead(room: Any, headline: Any, part: Any) -> Any:
+    """
+    A <main> or an article; or what is around it and a heading with a lead before it. An h1 that no
+    title repeats may be the site's name over its slogan, so its lead is no longer than the part.
+    """
     nodes = room.nodes
+    heading = room.state[HEADING]
     lead = _lead_before(room, heading, part)
-    if lead < LEAD_MIN:
+    if lead < LEAD_MIN or (headline < 0 and lead > nodes[part, N_PROSE]):
         return part
     box = _box_of(nodes, room.blocks[heading, B_NODE], part)
-    is_most = (lead + nodes[part, N_PROSE]) * 100 >= LEAD_SHARE * nodes[0, N_PROSE]
-    return box if box > 0 or is_most else part
+    is_most = (lead + nodes[part, N_PROSE]) * 100 >= LEAD_SHARE * nodes[box, N_PROSE]
+    return box if is_most else part
 
 
 @fused
