@@ -35,7 +35,7 @@ FILE_BYTES = 266.0  # of an original, in the files of a `state_dir`
 SNAPSHOT_BYTES = 257.0  # of an original, in one snapshot
 SNAPSHOTS = 3  # two are kept, a third is being written
 LOG_ROW_BYTES = 233.0
-RESTORE_US = 0.9  # of an original, from a snapshot that is not in the page cache
+RESTORE_US = 1.1  # of an original, from a snapshot that is not in the page cache
 # `worker/shell/checkpoint.py` says when a snapshot is written.
 SNAPSHOT_S = (300.0, 3_600.0)
 SNAPSHOT_ROWS = 500_000
@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     client: float
 
 
-TEXT_OF_5_KB = Parts(prepare=14.4, apply=1.6, answer=2.2, client=16.0)
+TEXT_OF_5_KB = Parts(prepare=12.6, apply=1.5, answer=2.1, client=16.0)
 
 
 def documents_per_s(parts: Parts, search_us: float, workers: int, cores: int) -> float:
