@@ -54,8 +54,8 @@ def write_verdicts(run: Run, number: int) -> dict[str, Any]:
     Returns how many verdicts of each kind there are, how many documents have come again, and how
     many have something to choose by.
 
-    Memory: the rows of two groups, a file of answers with its originals, and some 130 bytes for
-    each original and duplicate if documents are kept.
+    Memory: the rows of two groups, a file of answers with its originals, some 60 bytes for each
+    document, and some 130 more for each original and duplicate if documents are kept.
     """
     options = run.options
     outcomes: Counter[str] = Counter()
