@@ -96,11 +96,12 @@ def test_every_document_gets_one_line_in_order(tmp_path: Path) -> None:
 
 
 def test_a_text_in_another_field_is_told_the_option_that_names_it(tmp_path: Path) -> None:
-    """Where no document has a body under its own name, the error says how to name the field."""
+    """Where no document has a body under its own name, or under the one that has been named."""
     source = tmp_path / "in.jsonl"
-    source.write_text(lines({"content": ARTICLE}))
+    source.write_text(lines({"content": ARTICLE, "body": None}))
     said = refused("dedup", source)
-    assert "'content': rename" in said and "--text-column names a text field" in said
+    assert "'content', 'body': rename" in said and "--text-column names another field" in said
+    assert "--text-column names another field" in refused("dedup", source, "--text-column", "body")
 
 
 def test_what_cannot_be_read_is_named_by_file_line_and_doc_id(tmp_path: Path) -> None:

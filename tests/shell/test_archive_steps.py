@@ -20,6 +20,7 @@ from tests.faults.crawl import random_words
 from tests.shell.test_archive import (
     archive,
     crawl,
+    dedup,
     here,  # noqa: F401  # a fixture
     run,
     summary,
@@ -300,6 +301,16 @@ def test_options_are_refused_as_dedup_refuses_them(
     usage = re.compile("^Usage: .*\n.*\n")
     assert usage.sub("", found) == usage.sub("", expected) != ""
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_column_that_only_one_input_has_is_read_there(tmp_path: Path) -> None:
+    """Tasks read the inputs one by one, and the command has looked at all of them."""
+    write_inputs(tmp_path, a=[{"key": "x", "text": ARTICLE}], b=[{"text": OTHER}])
+    named = ("--id-column", "key")
+    archive(tmp_path / "out", *named, "--keep", "new", "--format", "jsonl")
+    assert told(verdicts(tmp_path / "out")) == told(dedup(tmp_path, *named))
+    assert [path.read_bytes().count(b"\n") for path in (tmp_path / "out/kept").iterdir()] == [1, 1]
 
 
 @pytest.mark.usefixtures("here")

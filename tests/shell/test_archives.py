@@ -138,6 +138,7 @@ def test_a_page_is_read_the_same_from_every_packing(tmp_path: Path, packing: str
     assert isinstance(found[0], Record)
     assert found[0].key == page.doc_id.encode()
     assert orjson.loads(found[0].value)["payload_digest"] == "sha1:AAAA"
+    assert found[0].raw == b""  # who holds many records would hold all bytes twice
     broken = warc_record(0, http="HTTP/1.1 200 OK\r\nContent-Type: text/html; x=\xff").replace(
         b"/0", b"/\xff\xfe"
     )

@@ -7,8 +7,10 @@ import gzip
 import io
 import lzma
 import math
+import random
 import struct
 import tracemalloc
+from base64 import b64encode
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -152,6 +154,16 @@ def test_a_row_of_parquet_costs_itself(tmp_path: Path) -> None:
     assert isinstance(found, Record) and b"exists 2 times" in found.value
 
 
+def test_progress_through_parquet_is_that_of_its_rows(tmp_path: Path) -> None:
+    """Its bytes are read from its end, and more than once: by them, it would never be done."""
+    path = tmp_path / "rows.parquet"
+    texts = [random.Random(number).randbytes(500_000).hex() for number in range(8)]
+    parquet.write_table(pyarrow.table({"text": texts}), path, row_group_size=1)
+    crawl = CrawlFiles([path])
+    reached = [crawl.bytes_read for _ in crawl]
+    assert reached == sorted({*reached}) and crawl.bytes_read == crawl.bytes_total
+
+
 def test_a_row_of_parquet_that_cannot_be_read_says_which_column_and_why(tmp_path: Path) -> None:
     """Its dead letter has the code and the text that a frame's row has, not those of its message."""
     path = tmp_path / "rows.parquet"
@@ -266,6 +278,15 @@ def test_an_endless_line_is_damage_and_not_memory(tmp_path: Path) -> None:
     )
     assert [document(item).body for item in found if isinstance(item, Record)] == ["a", "b"]
     assert [item.reason for item in damage(found)] == ["a line of more than 1,000 bytes"] * 2
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_a_body_of_the_largest_size_is_read_as_base64(tmp_path: Path, name: str) -> None:
+    """Which makes it longer by a third."""
+    body = "x" * (5 << 20)
+    packed = orjson.dumps({"doc_id": "a", "body_base64": b64encode(body.encode()).decode()})
+    [found] = read(tmp_path, b"[%b]" % packed if name == "a.json" else packed, name, len(body))
+    assert document(found).body == body.encode()
 
 
 CSV = """\ufeffid,"content, whole",url

@@ -290,7 +290,7 @@ def test_an_archive_in_a_zip_that_is_not_read_is_damage(tmp_path: Path, name: st
     assert unread.file == f"{path}/{name}" and "unpack it, and name the file" in unread.reason
 
 
-@pytest.mark.parametrize("lost", ["its entry", "its name"])
+@pytest.mark.parametrize("lost", ["its entry", "its name", "all of its name"])
 def test_an_archive_that_the_index_of_a_zip_has_lost_is_damage(tmp_path: Path, lost: str) -> None:
     """The index says how many members there are, and no name has a NUL."""
     named = ("archive/a.warc", "archive/b.warc")
@@ -302,12 +302,14 @@ def test_an_archive_that_the_index_of_a_zip_has_lost_is_damage(tmp_path: Path, l
     if lost == "its entry":
         shorter = struct.pack("<L", size - len(entry))
         entry, end = b"", end.replace(struct.pack("<L", size), shorter)
-    path.write_bytes(data[:at] + entry.replace(b"hive/b.warc", bytes(11)) + end)
+    gone = b"archive/b.warc" if lost == "all of its name" else b"hive/b.warc"
+    path.write_bytes(data[:at] + entry.replace(gone, bytes(len(gone))) + end)
     found = entries(path)
     assert urls(found) == list("012345")
     [damaged] = damage(found)
     said = "1 members, and says that it has 2" if lost == "its entry" else "its name is damaged"
     assert said in damaged.reason
+    assert damaged.file == (f"{path}/arc" if lost == "its name" else str(path))
 
 
 def zip_of(name: str, data: bytes, method: int = zipfile.ZIP_STORED) -> bytes:

@@ -48,7 +48,7 @@ class InputTally:
         """Count a document that cannot be judged."""
         self.dead += 1
         if not self.first_dead:
-            remedy = " (--text-column names a text field)" if error.code == "no-body" else ""
+            remedy = " (--text-column names another field)" if error.code == "no-body" else ""
             self.first_dead = f"{place}: {error.code}: {error.text}{remedy}"
 
     @classmethod
