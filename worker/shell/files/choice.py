@@ -271,7 +271,8 @@ class ChoiceNotes:
         Return the size of each document's cluster, in noted documents; 0 without a cluster.
 
         If a doc_id has begun several, the last one has its name, and the documents of the others
-        are in none, as in `DuplicateClusters`.
+        are in none. (`DuplicateClusters` also ends a cluster whose original comes again as a
+        duplicate of another one. Here no name stands for two, so it stays.)
         """
         members = self.members()
         edges = _edges(members)

@@ -543,8 +543,8 @@ class Deduplicator(AbstractContextManager["Deduplicator"]):
         than its original; empty without preferred_copies), kept_apart (why it is new although an
         original is similar enough); and, unless the frame is judged as it is read, cluster (the
         doc_id of its original) and cluster_size (how many of the frame's rows are in it), both
-        empty for copies of what that doc_id was before. A row that cannot be judged has the verdict
-        "not-judged" and its error as the reason; a warning says how many there are.
+        empty for a row whose doc_id a later original of the frame has, and for copies of that row.
+        A row that cannot be judged is "not-judged", its error the reason; a warning counts them.
 
         Args:
             frame: a frame of pandas (its index is kept, and read as columns where it has names),
