@@ -503,7 +503,7 @@ def test_too_little_to_go_by_has_no_star_and_says_why(
     )
     result = run("tune", documents)
     assert "no settings are recommended: " in result.stderr and reason in result.stderr
-    assert "*" not in result.stdout and "settings:" not in result.stdout
+    assert "*" not in result.stdout and "definition:" not in result.stdout
     assert "recall" in result.stdout and "at 20,000,000 originals" in result.stdout
     table = result.stdout.partition("as a stream in this order")[2]
     assert re.search(

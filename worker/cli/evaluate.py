@@ -18,14 +18,10 @@ from rich.text import Text
 from worker.cli.labelled import (
     ALL_KINDS,
     Corpus,
-    check_plot,
     drawn,
-    false_positives_cell,
+    error_cells,
     number_table,
-    pairs_of,
-    read_corpus,
-    read_labels,
-    recall_cell,
+    read_labelled,
     share,
 )
 from worker.cli.options import with_settings
@@ -39,7 +35,6 @@ from worker.cli.shared import (
 )
 from worker.core import evaluation
 from worker.core.evaluation import Measures, Pairs, Scores
-from worker.core.fingerprint import Fingerprinter
 from worker.core.search import NO_MATCH
 from worker.settings import Settings
 from worker.shell.files.formats import INPUTS
@@ -98,12 +93,8 @@ def evaluate(
     documents it merges, by kind. In this stream no original expires, and recrawls = "replace" has
     no effect.
     """
-    outputs = [] if plot is None else [plot]
-    files = reading.files([documents], outputs, [pairs, *settings.files])
-    check_plot(plot)
-    labels = read_labels(pairs)
-    corpus = read_corpus(files, settings, reading, quiet=quiet)
-    result = _evaluation(corpus, pairs_of(labels, pairs, corpus), settings)
+    corpus, labelled = read_labelled(documents, pairs, plot, settings, reading, quiet=quiet)
+    result = _evaluation(corpus, labelled, settings)
     if as_json:
         _write_json(result)
     else:
@@ -120,7 +111,7 @@ def _evaluation(corpus: Corpus, pairs: Pairs, settings: Settings) -> Evaluation:
         return evaluation.exact_jaccard(shingles(one), shingles(other))
 
     rules = settings.search
-    batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
+    batch = corpus.batch(settings.parameters)
     measures = evaluation.measure(batch, pairs, rules, corpus.pages)
     found = evaluation.finds(measures, rules)
     of_group = evaluation.groups(pairs, len(corpus.doc_ids))
@@ -270,9 +261,10 @@ def _show(result: Evaluation, rules: str, wrong: int) -> None:
 def _scores(scores: dict[str, Scores]) -> Table:
     shown = number_table("kind", ("same", "other", "recall", "false positives", "precision", "F1"))
     for kind, one in scores.items():
-        cells = (recall_cell(one), false_positives_cell(one))
         shares = (share(one.precision.value, 3), share(one.f1.value, 3))
-        shown.add_row(Text(printable(kind)), f"{one.same:,}", f"{one.other:,}", *cells, *shares)
+        shown.add_row(
+            Text(printable(kind)), f"{one.same:,}", f"{one.other:,}", *error_cells(one), *shares
+        )
     return shown
 
 

@@ -146,23 +146,25 @@ def _compared(
 
     last = explanation.last
     other = explanation.other
+    wanted = [
+        (one.doc_id, one)
+        for one in (last, other, *explanation.near)
+        if one is not None and one.doc_id is not None
+    ]
     found: dict[str, ReadText] = {}
     if documents:
-        named = (last, other, *explanation.near)
-        wanted = {one.doc_id for one in named if one is not None and one.doc_id is not None}
+        doc_ids = {doc_id for doc_id, _ in wanted}
         found = texts_of_files(
-            documents, wanted, settings, reading, quiet, from_topics=from_topics
+            documents, doc_ids, settings, reading, quiet, from_topics=from_topics
         ).texts
-    is_asked = from_topics and other is not None and not documents
-    for one in (last, other, *explanation.near) if is_asked else ():
-        if one is None or one.doc_id in found:
-            continue
-        text = _text_in_topic(one, settings)
-        if text is not None:
-            found[one.doc_id or ""] = text
-    if other is None or other.doc_id not in found or (last.doc_id or "") not in found:
+    elif from_topics and other is not None:
+        for doc_id, one in wanted:
+            text = None if doc_id in found else _text_in_topic(one, settings)
+            if text is not None:
+                found[doc_id] = text
+    if last.doc_id not in found or other is None or other.doc_id not in found:
         return None
-    first, second = found[other.doc_id], found[last.doc_id or ""]
+    first, second = found[other.doc_id], found[last.doc_id]
     languages = (first.language, second.language)
     texts = compare(first.text, second.text, settings.parameters, languages)
     original, own = texts.fingerprints

@@ -19,9 +19,10 @@ from rich.table import Table
 from worker import signals
 from worker.cli.reading import Reading
 from worker.cli.shared import notice, tracked
+from worker.core.definition import Parameters
 from worker.core.document import Deletion
-from worker.core.evaluation import NO_PAGES, Pages, Pairs, Scores
-from worker.core.fingerprint import Fingerprinter
+from worker.core.evaluation import NO_PAGES, Pages, Pairs, Scores, sample_pairs
+from worker.core.fingerprint import FingerprintBatch, Fingerprinter
 from worker.errors import StopError
 from worker.report.answers import ReadText, text_of
 from worker.settings import Settings
@@ -30,6 +31,7 @@ from worker.shell.files.outputs import check_writable, written
 from worker.shell.files.places import shown_input
 from worker.shell.files.unpacked import opened_unpacked
 
+PAIRS_MAX = 20_000  # sampled where no labels are given
 ALL_KINDS = "all"  # under this name the scores of all kinds together are shown
 _CONTRARY = {"1": "0", "0": "1"}
 _LABELS = {"1": True, "0": False, "-1": None}  # None: not scored
@@ -42,6 +44,46 @@ class Corpus(NamedTuple):
     texts: list[str]
     languages: list[str | None]  # as the messages name them
     pages: Pages = NO_PAGES
+
+    def batch(self, parameters: Parameters) -> FingerprintBatch:
+        """Return the fingerprints of all documents, a row each."""
+        return Fingerprinter(parameters).batch(self.texts, self.languages)
+
+
+def read_labelled(
+    documents: str,
+    pairs: Path | None,
+    plot: Path | None,
+    settings: Settings,
+    reading: Reading,
+    *,
+    quiet: bool,
+) -> tuple[Corpus, Pairs]:
+    """
+    Read documents, and pairs of them that are labelled or, without labels, sampled.
+
+    Whatever can be refused is refused before the documents are read, which may take hours.
+
+    Args:
+        documents: the name of a file, a folder, or a name with *.
+        pairs: as for `read_labels`; None: pairs are sampled, and judged exactly.
+        plot: the picture that is to be drawn of the pairs.
+        settings: how texts are extracted, and their fingerprints.
+        reading: how documents are read.
+        quiet: as for `read_corpus`.
+    Raises:
+        StopError: as `Reading.files`, `check_plot`, `read_labels`, `read_corpus` and `pairs_of`.
+    """
+    others = settings.files if pairs is None else [*settings.files, pairs]
+    files = reading.files([documents], [] if plot is None else [plot], others)
+    check_plot(plot)
+    if pairs is None:
+        corpus = read_corpus(files, settings, reading, quiet=quiet)
+        batch = corpus.batch(settings.parameters)
+        return corpus, sample_pairs(corpus.texts, batch, PAIRS_MAX, pages=corpus.pages)
+    labels = read_labels(pairs)
+    corpus = read_corpus(files, settings, reading, quiet=quiet)
+    return corpus, pairs_of(labels, pairs, corpus)
 
 
 def read_corpus(
@@ -219,16 +261,18 @@ def number_table(first: str, numbers: tuple[str, ...], title: str | None = None)
     return shown
 
 
-def recall_cell(one: Scores) -> str:
-    """Return the recall with its interval; nothing where no pair is the same."""
-    told = f"{share(one.recall.value, 3)} ({share(one.recall.low, 2)}-{share(one.recall.high, 2)})"
-    return told if one.same else ""
+def error_cells(one: Scores) -> tuple[str, str]:
+    """
+    Return both errors for a table: recall with its interval, false positives with its upper end.
 
-
-def false_positives_cell(one: Scores) -> str:
-    """Return the share of false positives with its upper end; nothing where all are the same."""
-    told = f"{share(one.false_positives.value, 4)} (to {share(one.false_positives.high, 4)})"
-    return told if one.other else ""
+    A cell is empty where no pair could show that error: none is the same, or all are.
+    """
+    wrong = one.false_positives
+    recall = (
+        f"{share(one.recall.value, 3)} ({share(one.recall.low, 2)}-{share(one.recall.high, 2)})"
+    )
+    false_positives = f"{share(wrong.value, 4)} (to {share(wrong.high, 4)})"
+    return recall if one.same else "", false_positives if one.other else ""
 
 
 def share(value: float, digits: int) -> str:

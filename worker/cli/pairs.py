@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -96,8 +96,7 @@ def find_all(
 
     Each pair is a JSON array. Equal fingerprints count once; with doc_ids, each document counts.
     """
-    search = _Search(source, distance, blocks)
-    _find(_pairs, search, target, settings, reading, quiet)
+    _find(_pairs, source, distance, blocks, target, settings, reading, quiet)
 
 
 @with_settings("definition", *DOCUMENTS)
@@ -119,28 +118,21 @@ def find_clusters(
 
     Each cluster is a JSON array of at least two members.
     """
-    search = _Search(source, distance, blocks)
-    _find(_copies if copies else _clusters, search, target, settings, reading, quiet)
-
-
-class _Search(NamedTuple):
-    """The fingerprints to search, and the largest distance between two of them."""
-
-    source: Path
-    distance: int
-    blocks: int | None
+    find = _copies if copies else _clusters
+    _find(find, source, distance, blocks, target, settings, reading, quiet)
 
 
 def _find(
     find: Callable[..., Iterable[Any]],
-    search: _Search,
+    source: Path,
+    distance: int,
+    blocks: int | None,
     target: Path,
     settings: Settings,
     reading: Reading,
     quiet: bool,
 ) -> None:
     """Write what `find` yields of the fingerprints: `_pairs`, `_clusters` or `_copies`."""
-    source, distance, blocks = search
     try:
         permuted(distance, distance + 2 if blocks is None else blocks)
     except ValueError as error:

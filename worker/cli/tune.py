@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,14 +15,10 @@ from rich.text import Text
 
 from worker.cli.labelled import (
     Corpus,
-    check_plot,
     drawn,
-    false_positives_cell,
+    error_cells,
     number_table,
-    pairs_of,
-    read_corpus,
-    read_labels,
-    recall_cell,
+    read_labelled,
 )
 from worker.cli.options import with_settings
 from worker.cli.plan import in_bytes, number
@@ -42,7 +39,6 @@ from worker.core.evaluation import (
     given_trial,
     groups,
     measure,
-    sample_pairs,
     searches,
     stream_trials,
     threshold_trials,
@@ -50,12 +46,10 @@ from worker.core.evaluation import (
     trials,
     variants,
 )
-from worker.core.fingerprint import Fingerprinter
 from worker.errors import StopError
 from worker.settings import Settings, toml_value
 from worker.shell.files.formats import INPUTS
 
-PAIRS_MAX = 20_000  # sampled where no labels are given
 # Below them a share is known to some percent only, and no settings are recommended.
 GROUPS_MIN = 200  # groups of copies
 LOOKALIKES_MIN = 200  # sampled pairs
@@ -65,6 +59,21 @@ _ADVICE = (
     "Until then, compare the usual thresholds: take another than the default if it is better by "
     "more than the intervals, and see what it gets wrong with `neardup evaluate --definition`"
 )
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """All that was tried, and what is best of it."""
+
+    tried: list[Trial]
+    best: list[Trial]  # the best first
+    streams: list[StreamTrial]
+    recommended: Trial  # the best one, with the threshold and margin that the streams chose
+    is_sure: bool  # whether there were pairs enough to recommend it
+
+    def star(self, *, is_recommended: bool) -> str:
+        """Return the mark behind a figure of what is recommended; empty for all others."""
+        return " *" if self.is_sure and is_recommended else ""
 
 
 @with_settings("definition", "document_bytes_max")
@@ -109,10 +118,7 @@ def tune(
     Give it labelled pairs if your pages look alike without being copies, like products of a shop.
     """
     documents_expected = number(expected, "--expected")
-    others = [*settings.files] if pairs is None else [*settings.files, pairs]
-    files = reading.files([documents], [] if plot is None else [plot], others)
-    check_plot(plot)
-    corpus, labelled = _labelled(files, pairs, settings, reading, quiet=quiet)
+    corpus, labelled = read_labelled(documents, pairs, plot, settings, reading, quiet=quiet)
     if not labelled.same.any():
         among = "the sampled pairs" if pairs is None else f"the pairs of {pairs}"
         raise StopError(f"nothing can be tuned: none of {among} are copies. {_MORE}")
@@ -130,12 +136,12 @@ def tune(
     streams, recommended = _chosen_by_streams(corpus, labelled, best, false_positives, settings)
     if shortfalls:
         typer.echo(f"no settings are recommended: {'; '.join(shortfalls)}", err=True)
+    result = Tuning(tried, best, streams, recommended, is_sure=not shortfalls)
     if as_json:
-        _write_json(best, recommended, streams, settings, is_sure=not shortfalls)
+        _write_json(result, settings)
     else:
-        _show(tried, best, labelled, settings, is_sure=not shortfalls)
-        _show_streams(streams, recommended, is_sure=not shortfalls)
-        _show_recommended(recommended, settings, documents_expected, is_sure=not shortfalls)
+        _show(result, labelled, settings)
+        _show_recommended(result, settings, documents_expected)
     if plot is not None:
         _plot_trials(tried, best, plot)
 
@@ -144,27 +150,26 @@ def _compare_thresholds(
     corpus: Corpus, labelled: Pairs, settings: Settings, plot: Path | None, *, as_json: bool
 ) -> None:
     """Print what the usual thresholds make of pairs that are too few to choose settings by."""
-    batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
+    batch = corpus.batch(settings.parameters)
     compared = threshold_trials(batch, labelled, settings.search, corpus.pages)
     if as_json:
         for one in compared:
-            fields = {
-                "recall": one.alone.recall.value,
-                "false_positives": one.alone.false_positives.value if one.alone.other else None,
-                "recommended": False,
-                "settings": {"similarity_min": one.rules.similarity_min},
-                "pairs": _with_intervals(one.alone),
-                "stream": _with_intervals(one.stream),
-            }
-            typer.echo(json.dumps(fields))
+            recall, false_positives = one.alone.recall, one.alone.false_positives
+            _write_line(
+                recall.value,
+                false_positives.value if one.alone.other else None,
+                {"similarity_min": one.rules.similarity_min},
+                {"pairs": one.alone, "stream": one.stream},
+            )
     else:
         same = int(labelled.same.sum())
         counted = f"{same:,} pairs the same, {len(labelled.same) - same:,} not"
-        alone = [(one.rules.similarity_min, one.alone) for one in compared]
-        stream = [(one.rules.similarity_min, one.stream) for one in compared]
+        alone = [([f"{one.rules.similarity_min:g}"], one.alone) for one in compared]
+        stream = [([f"{one.rules.similarity_min:g}"], one.stream) for one in compared]
+        names = ("similarity_min",)
         console = console_of_terminal()
-        console.print(_thresholds(alone, f"{counted}; each alone, with 95 % intervals"))
-        console.print(_thresholds(stream, "as a stream in this order: pairs in one cluster"))
+        console.print(_errors(names, alone, f"{counted}; each alone, with 95 % intervals"))
+        console.print(_errors(names, stream, "as a stream in this order: pairs in one cluster"))
     if plot is not None:
         measured = measure(batch, labelled, settings.search, corpus.pages)
         made = [
@@ -174,11 +179,11 @@ def _compare_thresholds(
         _plot_trials(made, given, plot)
 
 
-def _thresholds(compared: list[tuple[float, Scores]], title: str) -> Table:
-    """Return thresholds side by side, with the intervals of both errors."""
-    shown = number_table("", ("similarity_min", "recall", "false positives"), title)
-    for threshold, scores in compared:
-        shown.add_row(f"{threshold:g}", recall_cell(scores), false_positives_cell(scores))
+def _errors(names: tuple[str, ...], rows: Iterable[tuple[list[str], Scores]], title: str) -> Table:
+    """Return a table of what was tried, with the intervals of both errors."""
+    shown = number_table("", (*names, "recall", "false positives"), title)
+    for cells, scores in rows:
+        shown.add_row(*cells, *error_cells(scores))
     return shown
 
 
@@ -190,22 +195,6 @@ def _with_intervals(scores: Scores) -> dict[str, Any]:
     }
 
 
-def _labelled(
-    files: list[str], pairs: Path | None, settings: Settings, reading: Reading, *, quiet: bool
-) -> tuple[Corpus, Pairs]:
-    """Return the documents, and the labelled pairs of them or, without labels, a sample."""
-    labels = None if pairs is None else read_labels(pairs)  # before documents: it may be missing
-    corpus = read_corpus(files, settings, reading, quiet=quiet)
-    if pairs is None or labels is None:
-        return corpus, _sampled(corpus, settings)
-    return corpus, pairs_of(labels, pairs, corpus)
-
-
-def _sampled(corpus: Corpus, settings: Settings) -> Pairs:
-    batch = Fingerprinter(settings.parameters).batch(corpus.texts, corpus.languages)
-    return sample_pairs(corpus.texts, batch, PAIRS_MAX, pages=corpus.pages)
-
-
 def _chosen_by_streams(
     corpus: Corpus, labelled: Pairs, best: list[Trial], false_positives: float, settings: Settings
 ) -> tuple[list[StreamTrial], Trial]:
@@ -215,7 +204,7 @@ def _chosen_by_streams(
     Returns what was tried, and the best trial with the margin that was chosen, too.
     """
     first = best[0]
-    batch = Fingerprinter(first.parameters).batch(corpus.texts, corpus.languages)
+    batch = corpus.batch(first.parameters)
     streams = stream_trials(batch, labelled, first, corpus.pages)
     chosen = frontier([one.trial for one in streams], false_positives, settings.search)
     if not chosen:
@@ -266,87 +255,90 @@ def _shortfalls(labelled: Pairs, corpus: Corpus, *, is_sampled: bool) -> list[st
     return shortfalls
 
 
-def _write_json(
-    best: list[Trial],
-    recommended: Trial,
-    streams: list[StreamTrial],
-    settings: Settings,
-    *,
-    is_sure: bool,
-) -> None:
-    in_stream = next((one.scores for one in streams if one.trial.rules == recommended.rules), None)
-    for trial in best:
-        is_best = trial is best[0]
-        fields: dict[str, Any] = {
-            "recall": trial.recall,
-            "false_positives": trial.false_positives,
-            "recommended": is_sure and is_best,
-            "settings": _changed(recommended if is_best else trial, settings),
-        }
-        if is_best and in_stream is not None:
-            fields["stream"] = _with_intervals(in_stream)
-        typer.echo(json.dumps(fields))
+def _write_json(result: Tuning, settings: Settings) -> None:
+    rules = result.recommended.rules
+    in_stream = [one.scores for one in result.streams if one.trial.rules == rules]
+    for trial in result.best:
+        is_best = trial is result.best[0]
+        _write_line(
+            trial.recall,
+            trial.false_positives,
+            _changed(result.recommended if is_best else trial, settings),
+            {"stream": in_stream[0]} if is_best and in_stream else {},
+            is_recommended=result.is_sure and is_best,
+        )
 
 
-def _show(
-    tried: list[Trial],
-    best: list[Trial],
-    labelled: Pairs,
-    settings: Settings,
+def _write_line(
+    recall: float,
+    false_positives: float | None,
+    settings: dict[str, Any],
+    measured: dict[str, Scores],
     *,
-    is_sure: bool,
+    is_recommended: bool = False,
 ) -> None:
-    """Print the pairs, the best trials and what each rule does to pairs."""
+    """Write a trial as JSON, and the intervals of what was measured, by name."""
+    fields: dict[str, Any] = {
+        "recall": recall,
+        "false_positives": false_positives,
+        "recommended": is_recommended,
+        "settings": settings,
+    }
+    fields |= {name: _with_intervals(scores) for name, scores in measured.items()}
+    typer.echo(json.dumps(fields))
+
+
+def _show(result: Tuning, labelled: Pairs, settings: Settings) -> None:
+    """
+    Print the pairs, the best trials, what each rule does to pairs, and what thresholds and margins
+    do to a stream of all documents.
+    """
     console = console_of_terminal()
     same = int(labelled.same.sum())
     lookalikes = int(labelled.of_kind(LOOKALIKES).sum())
     among = f", {lookalikes:,} of them look alike" if lookalikes else ""
     others = f"{len(labelled.same) - same:,} not{among}"
     console.print(Text(f"{same:,} pairs the same, {others}; best first"))
-    console.print(_best(best, given_trial(tried, settings.search), is_sure=is_sure))
-    if around := choices(tried, best[0]):
-        console.print(_choices(around, best[0], is_sure=is_sure))
+    console.print(_best(result, given_trial(result.tried, settings.search)))
+    if around := choices(result.tried, result.best[0]):
+        console.print(_choices(around, result))
+    if result.streams:
+        console.print(_streams(result))
 
 
-def _show_streams(streams: list[StreamTrial], recommended: Trial, *, is_sure: bool) -> None:
-    """Print what thresholds and margins do to a stream of all documents, with their intervals."""
-    if not streams:
-        return
-    shown = number_table(
-        "",
-        ("similarity_min", "similarity_margin", "recall", "false positives"),
+def _streams(result: Tuning) -> Table:
+    """Return what thresholds and margins do to a stream of all documents, with their intervals."""
+    rows = []
+    for one in result.streams:
+        rules = one.trial.rules
+        star = result.star(is_recommended=rules == result.recommended.rules)
+        cells = [f"{rules.similarity_min:g}", f"{rules.similarity_margin:g}{star}"]
+        rows.append((cells, one.scores))
+    return _errors(
+        ("similarity_min", "similarity_margin"),
+        rows,
         "as a stream in this order: pairs in one cluster, with 95 % intervals",
     )
-    for one in streams:
-        star = " *" if is_sure and one.trial.rules == recommended.rules else ""
-        shown.add_row(
-            f"{one.trial.rules.similarity_min:g}",
-            f"{one.trial.rules.similarity_margin:g}{star}",
-            recall_cell(one.scores),
-            false_positives_cell(one.scores),
-        )
-    console_of_terminal().print(shown)
 
 
-def _show_recommended(
-    recommended: Trial, settings: Settings, documents: int, *, is_sure: bool
-) -> None:
+def _show_recommended(result: Tuning, settings: Settings, documents: int) -> None:
     """Print the definition's lines, if they are sure, and what its index takes."""
-    if is_sure:
-        changed = _changed(recommended, settings)
+    if result.is_sure:
+        changed = _changed(result.recommended, settings)
         lines = [f"  {name} = {toml_value(value)}" for name, value in changed.items()]
         typer.echo("\n".join(["definition:", *lines]) if lines else "definition: as given")
-    console_of_terminal().print(Text(_cost(recommended, documents)))
+    console_of_terminal().print(Text(_cost(result.recommended, documents)))
 
 
-def _best(best: list[Trial], given: Trial, *, is_sure: bool) -> Table:
+def _best(result: Tuning, given: Trial) -> Table:
     """Return the best trials, the recommended one starred, and below them the settings given."""
     shown = number_table("", ("recall", "false positives"))
     shown.add_column("search", overflow="fold")
     shown.add_column("fingerprint", overflow="fold")
+    best = result.best
     rows = [*best, *([] if given in best else [given])]
     for trial in rows:
-        star = " *" if is_sure and trial is best[0] else ""
+        star = result.star(is_recommended=trial is best[0])
         search = "as given: " if trial is given else ""
         shown.add_row(
             f"{trial.recall:.4f}{star}",
@@ -357,14 +349,14 @@ def _best(best: list[Trial], given: Trial, *, is_sure: bool) -> Table:
     return shown
 
 
-def _choices(around: dict[str, list[Trial]], best: Trial, *, is_sure: bool) -> Table:
+def _choices(around: dict[str, list[Trial]], result: Tuning) -> Table:
     """Return what each rule does to both kinds of error, the others as the best has them."""
     shown = number_table(
         "rule", ("value", "recall", "false positives"), "the best, with one rule changed"
     )
     for name, alike in around.items():
         for at, trial in enumerate(alike):
-            star = " *" if is_sure and trial.rules == best.rules else ""
+            star = result.star(is_recommended=trial.rules == result.best[0].rules)
             value = f"{getattr(trial.rules, name):,}{star}"
             shown.add_row(
                 "" if at else name, value, f"{trial.recall:.4f}", f"{trial.false_positives:.5f}"
