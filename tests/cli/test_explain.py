@@ -224,43 +224,38 @@ def test_what_is_not_there_is_said(
     assert "other fingerprints" in run("explain", "b", judged[0], "--documents", changed).output
 
 
-@pytest.mark.parametrize("command", ["explain", "report"])
 def test_verdicts_are_read_as_they_were_compressed_or_not_at_all(
-    judged: list[str], tmp_path: Path, command: str
+    judged: list[str], tmp_path: Path
 ) -> None:
     """
-    Alone or in a folder; a file that was cut ends the command, and nothing is written. How files are
-    compressed, and where they may be cut, is tested in `tests/shell/test_unpacked.py`.
+    Alone or in a folder; a file that was cut ends the command, and nothing is written. `explain`
+    reads them by the same function. How files are compressed, and where they may be cut, is tested
+    in `tests/shell/test_unpacked.py`.
     """
     folder, drawn = tmp_path / "verdicts", tmp_path / "page"
     folder.mkdir()
     first, second = folder / "0.jsonl.gz", folder / "1.jsonl.gz"
-    given = ["b"] if command == "explain" else []
-    wanted = [] if command == "explain" else ["--output", drawn]
     run("dedup", judged[2], "--output", second)
     first.write_bytes(second.read_bytes())
     marked = tmp_path / "marked.jsonl"
     marked.write_bytes(codecs.BOM_UTF8 + Path(judged[0]).read_bytes())
-    run(command, *given, marked, *wanted)
+    run("report", marked, "--output", drawn)
     for verdicts in (second, folder):
-        run(command, *given, verdicts, *wanted)
-    drawn.unlink(missing_ok=True)
+        run("report", verdicts, "--output", drawn)
+    drawn.unlink()
     for data, said in ((second.read_bytes()[:-9], "ends within this member"), (b"", "it was cut")):
         first.write_bytes(data)
         for verdicts in (first, folder):
-            assert said in refused(command, *given, verdicts, *wanted)
+            assert said in refused("report", verdicts, "--output", drawn)
     assert not drawn.exists()
 
 
-@pytest.mark.parametrize("command", [("explain", "a"), ("report", "--output", "/dev/null")])
-def test_where_there_is_no_verdict_at_all_that_is_said(
-    tmp_path: Path, command: tuple[str, ...]
-) -> None:
+def test_where_there_is_no_verdict_at_all_that_is_said(tmp_path: Path) -> None:
     """Of a file and of a folder: a name that was written wrong is another error."""
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "folder").mkdir()
     for verdicts in (tmp_path / "empty.jsonl", tmp_path / "folder"):
-        assert f"{verdicts} has no verdict yet" in refused(*command, verdicts)
+        assert f"{verdicts} has no verdict yet" in refused("explain", "a", verdicts)
 
 
 def test_a_topic_without_a_verdict_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,8 +275,6 @@ def test_unfinished_outputs_in_a_folder_are_no_verdicts(judged: list[str], tmp_p
     assert told.stderr.count(f"{folder}: 2 files are not read") == 1
     assert "answers" not in told.stdout
     assert run("explain", "b", folder, "--quiet").stderr == ""
-    written = run("report", folder, "--output", tmp_path / "page").stderr
-    assert f"page: {len(Path(judged[0]).read_bytes().splitlines()):,} answers" in written
 
 
 def test_a_folder_of_something_else_is_named_as_such(tmp_path: Path) -> None:
@@ -304,17 +297,11 @@ def test_verdicts_in_a_table_are_refused_with_what_to_write(
     run("explain", "b", tmp_path / option[2])
 
 
-@pytest.mark.parametrize("command", ["explain", "report"])
-def test_texts_that_the_documents_lack_are_said(
-    judged: list[str], tmp_path: Path, command: str
-) -> None:
+def test_texts_that_the_documents_lack_are_said(judged: list[str], tmp_path: Path) -> None:
     """How many, one of them, and that their fields may have other names; with the names, nothing."""
-    other, page = tmp_path / "other.jsonl", tmp_path / "page"
+    other = tmp_path / "other.jsonl"
     other.write_text(lines(*({"id": one["doc_id"], "body": one["text"]} for one in DOCUMENTS)))
-    given = [judged[0], "--documents", other]
-    given = (
-        ["explain", "b", *given] if command == "explain" else ["report", *given, "--output", page]
-    )
+    given = ("explain", "b", judged[0], "--documents", other)
     said = run(*given).stderr
     assert "has no text of 2 of the 2 documents to be shown, such as 'a'" in said
     assert "--id-column, --text-column" in said

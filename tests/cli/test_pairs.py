@@ -226,7 +226,8 @@ def test_byte_order_marks_and_empty_lines_are_passed_over(tmp_path: Path) -> Non
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     """
-    A line that is no fingerprint, with its place and the bound; a file that cannot be opened.
+    A line that is no fingerprint, with its place and the bound. Files that cannot be opened are
+    tested in `tests/shell/test_outputs.py`.
     """
     for bad in ("18446744073709551616", "-1", "0x10", "12.5"):
         said = refused("find-all", stdin=f"1\n{bad}\n3\n")
@@ -234,13 +235,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     long = fingerprints(tmp_path, {"a": 1 << 64})
     said = refused("nearest", long, "--to", "a")
     assert "line 1: must be an object with doc_id and fingerprint (16 hex digits)" in said
-    absent = tmp_path / "absent" / "file"
-    for option, doing, why in (
-        ("--input", "read", "no such file"),
-        ("--output", "write", f"there is no folder {absent.parent}, make it first"),
-    ):
-        said = refused("find-clusters", option, absent, stdin="1\n")
-        assert f"cannot {doing} {absent}: {why}" in said.replace("No such", "no such")
 
 
 @pytest.mark.parametrize("command", [["find-all"], ["find-clusters"], ["nearest", "--to", "5"]])

@@ -85,17 +85,11 @@ def test_documents_that_come_again_are_called_so_and_not_new() -> None:
 
 
 def test_what_comes_through_a_pipe_is_recognised_when_it_has_been_read(folder: Path) -> None:
-    """Outputs and state stay; they cannot be written again, as a pipe can be read only once."""
+    """Outputs and state stay. What cannot be made again is tested in `tests/shell/test_runs.py`."""
     command = ("dedup", "-", "--state", "state", "--output", "out.jsonl")
     content = (folder / "monday.jsonl").read_text()
     run(*command, stdin=content)
     before = known(), Path("out.jsonl").read_bytes()
     assert "nothing is done" in run(*command, stdin=content).stderr
     assert (known(), Path("out.jsonl").read_bytes()) == before
-    other = refused(*command, "--fetched-at", "2026-01-01T00:00:00Z", stdin=content)
-    assert "fetched_at was None" in other and "name another --output" in other
-    assert (known(), Path("out.jsonl").read_bytes()) == before
-    Path("out.jsonl").unlink()
-    assert "came through a pipe, which has been read" in refused(*command, stdin=content)
-    assert known() == before[0] and not Path("out.jsonl").exists()
     assert "ended before" not in run(*command, stdin=(folder / "tuesday.jsonl").read_text()).stderr
