@@ -229,10 +229,7 @@ def test_folders_and_patterns_are_read_as_dedup_reads_them(
     frame = corpus(2)
     written("csv", frame[:2], folder, "a")
     written("jsonl", frame[2:], folder, "b")
-    told = [
-        run(*arguments(command, files), *NAMES).stderr
-        for files in (folder, folder / "*", folder / "[ab]*")[:2]
-    ]
+    told = [run(*arguments(command, files), *NAMES).stderr for files in (folder, folder / "*")]
     assert told[0].partition("; ")[0] == told[1].partition("; ")[0]
     if command in ("dedup", "evaluate", "tune", "find-clusters"):
         assert "4 documents, 0 damaged records" in told[0]
