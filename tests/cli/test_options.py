@@ -326,6 +326,49 @@ def test_an_empty_argument_is_no_name_of_the_folder_that_we_are_in(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["dedup", "x.jsonl", "--output", "a", "--output=b"],
+            "--output: is given 2 times, with 'a' and 'b'",
+        ),
+        (["worker", "--group", "a", "--group", "a"], "--group: is given 2 times, with 'a' and 'a'"),
+        (
+            ["topics", "create", "--partitions", "1", "--partitions", "2", "--partitions", "3"],
+            "--partitions: is given 3 times, with '1' and '2' and '3'",
+        ),
+    ],
+    ids=["own", "setting", "command of a group"],
+)
+def test_an_option_of_one_value_is_refused_if_it_is_given_again(
+    arguments: list[str], says: str
+) -> None:
+    """The last value would win in silence."""
+    assert f"{says}: it takes one value" in misused(*arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [
+            "settings",
+            "--kafka",
+            "linger.ms=5",
+            "--kafka",
+            "client.rack=a",
+            "--changed",
+            "--changed",
+        ],
+        ["settings", "--group", "a", "--worker-id=--group"],
+    ],
+    ids=["lists and flags", "a value like a name"],
+)
+def test_what_may_be_given_again_is_taken(arguments: list[str]) -> None:
+    """Options with lists and flags; and a name that stands as the value of another option."""
+    run(*arguments)
+
+
 @pytest.mark.parametrize("given", [["--id-column", ""], ["--id-column="]])
 def test_a_column_without_a_name_can_be_named(given: list[str], tmp_path: Path) -> None:
     """So pandas' `to_csv` calls the numbers of the rows."""

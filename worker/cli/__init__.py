@@ -259,6 +259,8 @@ class LazyCommands(CommandGroup):
         _name_type(command.get_help_option(ctx))
         _refuse_empty(command, rest)
         _refuse_keys(command, rest)
+        if not ctx.resilient_parsing:  # a completion has no error to show
+            _refuse_repeated(ctx, command, rest)
         return name, command, rest
 
 
@@ -301,6 +303,43 @@ def _refuse_keys(command: Any, arguments: list[str]) -> None:
             raise typer.BadParameter(in_definition(name), param_hint=option)
         if name in FORMER:
             raise typer.BadParameter(FORMER[name], param_hint=option)
+
+
+def _refuse_repeated(ctx: Any, command: Any, arguments: list[str]) -> None:
+    """
+    Raise BadParameter for an option that takes one value and is given several times.
+
+    The parser would take the last one, and not say which it leaves out. So it reads the arguments
+    once more here, with a list in the place of each value. A flag may come again: it has no value.
+    """
+    commands = getattr(command, "commands", {})
+    if commands:
+        command, arguments = commands.get(arguments[0] if arguments else ""), arguments[1:]
+    if command is None:  # no command of the group: the group says so
+        return
+    single = [
+        parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option"
+        and not (parameter.is_flag or parameter.count or parameter.multiple)
+    ]
+    own_ctx = typer.Context(command, parent=ctx, info_name=command.name)
+    for parameter in single:
+        parameter.multiple = True
+    try:
+        parser = command.make_parser(own_ctx)
+    finally:
+        for parameter in single:
+            parameter.multiple = False
+    values, _, _ = parser.parse_args(list(arguments))
+    for parameter in single:
+        given = values.get(parameter.name) or []
+        if len(given) > 1:
+            told = " and ".join(repr(value) for value in given)
+            raise typer.BadParameter(
+                f"is given {len(given)} times, with {told}: it takes one value",
+                param_hint=parameter.opts[0],
+            )
 
 
 def _word(command: Any) -> None:
