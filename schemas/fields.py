@@ -152,18 +152,18 @@ def to_ms(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
-# Beyond it a float stands for several whole numbers.
-_FLOAT_WHOLE_MAX = 2**53
+# From here on a float stands for several whole numbers: 2**53 + 1 is read as 2**53.
+_FLOAT_WHOLE_STOP = 2**53
 
 
 def whole_number(value: float) -> int | None:
     """
     Return a number as the whole number that it is; None if it is none, or if nobody can say which.
 
-    >>> whole_number(7), whole_number(7.0), whole_number(7.5), whole_number(1e300)
+    >>> whole_number(7), whole_number(7.0), whole_number(7.5), whole_number(2.0**53)
     (7, 7, None, None)
     """
-    if isinstance(value, float) and (abs(value) > _FLOAT_WHOLE_MAX or not value.is_integer()):
+    if isinstance(value, float) and (abs(value) >= _FLOAT_WHOLE_STOP or not value.is_integer()):
         return None
     return int(value)
 

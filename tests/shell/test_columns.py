@@ -315,11 +315,19 @@ def test_a_text_is_its_value_whatever_its_class_shows() -> None:
     assert [verdict.stays for verdict in verdicts] == [True, False, False]
 
 
-@pytest.mark.parametrize("value", [7.5, float("inf"), 1e300, Decimal("7.5"), Decimal("1e5000")])
+@pytest.mark.parametrize(
+    "value", [7.5, float("inf"), 1e300, 2.0**53, -(2.0**53), Decimal("7.5"), Decimal("1e5000")]
+)
 def test_a_number_that_is_not_whole_is_no_id(value: Any) -> None:
     """It is refused with the remedy, and costs its row alone."""
     with pytest.raises(DocumentError, match="a number is an id if it is whole"):
         field_value("doc_id", value)
+
+
+def test_the_largest_float_that_stands_for_one_whole_number_is_an_id() -> None:
+    """2**53 stands for 2**53 + 1, too."""
+    assert field_value("doc_id", 2.0**53 - 1) == "9007199254740991"
+    assert float(2**53 + 1) == 2.0**53
 
 
 @pytest.mark.parametrize("value", [0, 20260501, 20260501073000, -1, 10**30, 5.5, float("inf")])
