@@ -647,7 +647,7 @@ def archive_costs() -> Lines:
                 for one in (judge, default)
                 for figure in (count(one.core_hours), plan.in_bytes(one.memory_bytes))
             ),
-            plan.in_bytes(judge.disk_bytes),
+            plan.in_bytes(sum(step.disk_bytes for step in steps)),
         ]
 
     yield from rows(

@@ -28,11 +28,13 @@ from worker.cli.plan import (
 )
 from worker.cli.shared import console_of_terminal
 from worker.cli.tune import _changed
+from worker.core import group
 from worker.core.evaluation import Pairs, Trial, finds, measure
 from worker.core.fingerprint import Fingerprinter
 from worker.core.planner import BEYOND, SIZES, Size, line_of
 from worker.core.search import SearchRules
 from worker.settings import Settings
+from worker.shell.files.repeats import NAMED
 
 
 def test_the_chosen_layout_is_marked_and_named() -> None:
@@ -164,6 +166,20 @@ def test_an_archive_costs_what_plan_says_of_its_originals(documents: int) -> Non
     assert judge["core_hours"] == pytest.approx(documents * us_each / 3.6e9)
     names = judge["memory_bytes"] - chosen["memory_bytes"] - 0.5e9
     assert 30 < names / (documents // 2) < 40
+
+
+def test_the_disk_of_an_archive_is_that_of_every_step() -> None:
+    """
+    Next to the originals, the judge keeps an answer to each document; then come its verdict and
+    the row by which documents of one doc_id are counted.
+    """
+    documents = 10**8
+    search = archive_search(documents)
+    rows, judge, verdicts = archive_steps(documents, search)
+    originals = search.documents * (group.FILE_BYTES + 2 * group.SNAPSHOT_BYTES)
+    assert rows.disk_bytes == 105 * documents
+    assert judge.disk_bytes - originals == pytest.approx(110 * documents)
+    assert verdicts.disk_bytes == (58 + NAMED.itemsize) * documents
 
 
 def test_only_the_judge_of_an_archive_takes_as_long_with_more_cores() -> None:

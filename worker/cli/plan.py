@@ -69,6 +69,11 @@ JUDGE_MILLIONS_MAX = 51.3
 SLICE_FILE_BYTES = 96.0  # of an original outside
 SLICED_US = 1.5  # of an original, in an index that a task makes to ask it for rows
 ROW_BYTES = 105.0
+# Of a document, in the files of answers and of verdicts (as .jsonl.zst). Measured on a sample crawl
+# of 20,000 pages. Longer URLs take more.
+ANSWER_BYTES = 110.0
+VERDICT_BYTES = 58.0
+ID_BYTES = 22.0  # of a document: the hash of its doc_id and what the step `ids` compares
 SNAPSHOTS = 2  # are kept
 JUDGE_HOURS_MAX = 24
 STEPS = (
@@ -420,7 +425,9 @@ def archive_steps(
     """
     hours = documents / 3.6e9  # of a microsecond for each document
     row_us = judge_row_us(search.documents)
-    disk = search.documents * (group.FILE_BYTES + SNAPSHOTS * group.SNAPSHOT_BYTES)
+    disk = documents * ANSWER_BYTES
+    disk += search.documents * (group.FILE_BYTES + SNAPSHOTS * group.SNAPSHOT_BYTES)
+    verdict_bytes = documents * (VERDICT_BYTES + ID_BYTES)
     held = planner.TASK_BYTES + search.documents * group.HELD_BYTES
     judge_us = row_us + search.query_insert_ns / 1e3
     judge = [ArchiveStep("judge", 1, hours * judge_us, held + search.memory_bytes, disk)]
@@ -429,7 +436,7 @@ def archive_steps(
     return [
         ArchiveStep("rows", None, hours * ROW_US, planner.TASK_BYTES, documents * ROW_BYTES),
         *judge,
-        ArchiveStep("verdicts", None, hours * VERDICT_US, planner.TASK_BYTES, 0.0),
+        ArchiveStep("verdicts", None, hours * VERDICT_US, planner.TASK_BYTES, verdict_bytes),
     ]
 
 
@@ -521,6 +528,7 @@ def _show_steps(count: int, steps: Sequence[ArchiveStep], cores: int) -> None:
     typer.echo(
         f"\n{whole:,.1f} hours in all: the judge is one task, whatever the cores. Of pages; texts "
         f"take less.\nThe judge's hours are right within a factor of two where they were measured."
+        "\nWith --keep, the kept documents take disk in addition."
     )
 
 
