@@ -22,17 +22,19 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tests.cli import program
 from tests.conftest import Kafka, deployed, deployment, eventually
+from tests.faults import cluster
 from tests.shell.simulated_cluster import begins_at_first
 from worker.errors import FencedError, NeardupError, RetryError, StopError
 from worker.settings import Settings
 from worker.settings.kafka import REFUSED
 from worker.settings.librdkafka import properties
+from worker.shell.admin.watch import Missing, message_at
 from worker.shell.kafka import client, configuration, consumer, publisher
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.client import CALL_S_MAX, retry
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import VOID, Clearing, TransactionalPublisher
-from worker.shell.kafka.reader import Feeder, GroupOffsets
+from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicMessage, TopicReader
 from worker.shell.kafka.topics import check_topics, create_topics, require_topics, topic_specs
 from worker.shell.ports import CommittedOffset, Outgoing
 from worker.shell.runtime import metrics
@@ -740,6 +742,25 @@ def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
     assert check_topics(admin, settings) == []
     with pytest.raises(StopError, match=r"altering topic .*\.verdicts: .*retention"):
         admin.alter(settings.topic_verdicts, {"retention.ms": "long"})
+
+
+def test_a_message_that_is_missing_is_told_with_the_reason(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that retention has deleted, one that never was, and one that does not come in time."""
+    settings, admin = deployment(kafka, partitions=1)
+    create_topics(admin, settings)
+    settings = settings.model_copy(update={"call_timeout_s": 2})
+    topic = settings.topic_documents
+    cluster.append(settings.bootstrap, topic, [b"one", b"two", b"three"])
+    cluster.delete_records(settings.bootstrap, topic, {0: 1})
+    message = message_at(settings, topic, 0, 1)
+    assert isinstance(message, TopicMessage) and message.value == b"two"
+    assert message_at(settings, topic, 0, 0) is Missing.DELETED
+    assert message_at(settings, topic, 0, 7) is Missing.NONE
+    monkeypatch.setattr(TopicReader, "read", lambda *_: [])
+    assert message_at(settings, topic, 0, 0) is Missing.DELETED
+    assert message_at(settings, topic, 0, 1) is Missing.LATE
 
 
 def test_partitions_may_be_added_twice(kafka: Kafka) -> None:

@@ -112,7 +112,7 @@ def test_the_dead_letter_of_a_batch_that_cannot_be_read_is_published_without_rea
     """It is what a worker publishes: it points to the message."""
     text = "documents[0] cannot be read at offset 7"
     answer = DocumentError(UNREADABLE, text)
-    sent = mend._outgoing(SETTINGS, cast(Admin, None), (0, 7), answer)
+    sent = mend._outgoing(SETTINGS, (0, 7), answer)
     letter = decode_dead_letter(sent.key, sent.value, sent.headers)
     assert (letter.code, letter.text, letter.is_pointer) == (UNREADABLE, text, True)
     assert (letter.source_partition, letter.source_offset, letter.key) == (0, 7, None)
@@ -126,7 +126,7 @@ def test_what_was_mended_can_be_told_from_what_a_worker_published(
     answer: VerdictBytes | DocumentError,
 ) -> None:
     """By a header: it says nothing of what retention has deleted before it."""
-    sent = mend._outgoing(SETTINGS, cast(Admin, None), (0, 7), answer)
+    sent = mend._outgoing(SETTINGS, (0, 7), answer)
     assert MENDED in dict(sent.headers)
 
 

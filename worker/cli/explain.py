@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,6 +50,7 @@ from worker.shell.files.places import is_pipe
 
 if TYPE_CHECKING:
     from worker.report.answers import Answer, Explanation, ReadText
+    from worker.shell.admin.watch import Missing
     from worker.shell.messages import DeadLetter
 
 FINGERPRINT_BITS = 64  # of a verdict
@@ -158,10 +160,7 @@ def _compared(
             documents, doc_ids, settings, reading, quiet, from_topics=from_topics
         ).texts
     elif from_topics and other is not None:
-        for doc_id, one in wanted:
-            text = None if doc_id in found else _text_in_topic(one, settings)
-            if text is not None:
-                found[doc_id] = text
+        found = _texts_in_topics(wanted, settings)
     if last.doc_id not in found or other is None or other.doc_id not in found:
         return None
     first, second = found[other.doc_id], found[last.doc_id]
@@ -179,25 +178,45 @@ def _compared(
     )
 
 
-def _text_in_topic(answer: Answer, settings: Settings) -> ReadText | None:
+def _text_in_topic(answer: Answer, settings: Settings) -> ReadText | Missing | None:
     """
-    Return the text of the message that an answer names; None if it is gone, or cannot be read.
+    Return the text of the message that an answer names, or why the message is missing; None if it
+    cannot be read.
 
     In a topic that was deleted and created again, that place has another document.
     """
     from worker.report.answers import text_of  # noqa: PLC0415
-    from worker.shell.admin.watch import message_at  # noqa: PLC0415
+    from worker.shell.admin.watch import Missing, message_at  # noqa: PLC0415
 
     message = message_at(
         settings, answer.source_topic, answer.source_partition, answer.source_offset
     )
-    if message is None:
-        return None
+    if isinstance(message, Missing):
+        return message
     try:
         document, text = text_of(message.key, message.value, settings, message.timestamp_ms)
     except Exception:  # any failure costs only this text
         return None
     return text if document.doc_id == answer.doc_id else None
+
+
+def _texts_in_topics(
+    answers: Iterable[tuple[str, Answer]], settings: Settings
+) -> dict[str, ReadText]:
+    """Return the texts of pairs' answers by doc_id; say which messages are missing, and why."""
+    from worker.shell.admin.watch import Missing  # noqa: PLC0415
+
+    found: dict[str, ReadText] = {}
+    for doc_id, answer in answers:
+        if doc_id in found:
+            continue
+        text = _text_in_topic(answer, settings)
+        if isinstance(text, Missing):
+            remedy = "" if text is Missing.LATE else ". --documents reads its text from files"
+            notice(f"the message {_source(answer)} is {text.value}{remedy}")
+        elif text is not None:
+            found[doc_id] = text
+    return found
 
 
 def _near_similarities(

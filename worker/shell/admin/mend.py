@@ -44,7 +44,7 @@ from worker.shell.admin.audit import LOST_ANSWERS_MAX, Defect, Report, replayed_
 from worker.shell.admin.remains import MENDED
 from worker.shell.admin.stopped_group import stopped_group
 from worker.shell.admin.verify import Progress, no_progress, read_log, refuse_wrong, verify
-from worker.shell.admin.watch import message_at
+from worker.shell.admin.watch import Missing, message_at
 from worker.shell.checkpoint import first_replica
 from worker.shell.kafka.admin import Admin
 from worker.shell.kafka.publisher import TransactionalPublisher
@@ -120,7 +120,7 @@ def mend(
         _refuse_above(settings, group.committed, missing)
         topic_id = topics[settings.topic_documents].topic_id
         answers = _answers(settings, admin, topic_id, missing, on_progress) if missing else {}
-        outgoing = [_outgoing(settings, admin, place, answers[place]) for place in missing]
+        outgoing = [_outgoing(settings, place, answers[place]) for place in missing]
         on_found(report, outgoing)
         if dry_run or not outgoing:
             return MendReport(report, missing, is_published=False)
@@ -206,29 +206,28 @@ def _answers(
     return answers
 
 
-def _outgoing(
-    settings: Settings, admin: Admin, place: Place, answer: VerdictBytes | DocumentError
-) -> Outgoing:
+def _outgoing(settings: Settings, place: Place, answer: VerdictBytes | DocumentError) -> Outgoing:
     """
     Return the message that a worker would have published for a document, with the header MENDED.
 
     Raises:
-        StopError: it is a dead letter, and the document that it must carry does not come.
+        StopError: it is a dead letter, and the document that it must carry is not there.
     """
     if isinstance(answer, VerdictBytes):
         return Outgoing(settings.topic_verdicts, answer.key, answer.value, (_MARK,))
     documents = settings.topic_documents
     partition, offset = place
-    if answer.code == UNREADABLE:  # it has no content to carry, and reading it would fail
-        message = InputMessage(partition, offset, None, None, defect=answer.text)
-    elif (source := message_at(settings, documents, partition, offset)) is not None:
-        message = InputMessage(partition, offset, source.key, source.value)
-    elif offset < admin.ends({documents: partition + 1})[documents, partition][0]:
-        message = InputMessage(partition, offset, None, None, defect="deleted by retention")
-    else:
-        raise StopError(
-            f"offset {offset} of {documents}[{partition}] did not arrive in "
-            f"{settings.call_timeout_s:g} s, and its dead letter must carry it: is a broker away?"
-        )
+    message = InputMessage(partition, offset, None, None, defect=answer.text)
+    if answer.code != UNREADABLE:  # such a one has no content to carry, and reading it would fail
+        source = message_at(settings, documents, partition, offset)
+        if source is Missing.DELETED:
+            message = InputMessage(partition, offset, None, None, defect="deleted by retention")
+        elif isinstance(source, Missing):
+            raise StopError(
+                f"offset {offset} of {documents}[{partition}], which its dead letter must carry, "
+                f"is {source.value}"
+            )
+        else:
+            message = InputMessage(partition, offset, source.key, source.value)
     key, value, headers = encode_dead_letter(documents, message, answer)
     return Outgoing(settings.topic_dead_letter, key, value, (*headers, _MARK))

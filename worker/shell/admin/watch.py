@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -170,19 +171,37 @@ def _tell_of(message: TopicMessage, error: DocumentError) -> None:
     )
 
 
-def message_at(settings: Settings, topic: str, partition: int, offset: int) -> TopicMessage | None:
+class Missing(Enum):
+    """Why a message is not there, with what can be done."""
+
+    DELETED = "deleted by the topic's retention"
+    NONE = "not there: no committed message has that offset"
+    LATE = "not read in time: is a broker away? Run the command again"
+
+
+def message_at(
+    settings: Settings, topic: str, partition: int, offset: int
+) -> TopicMessage | Missing:
     """
-    Return one committed message; None if it is gone or does not come.
+    Return one committed message, or why it is missing.
 
     Raises:
         StopError: there is no such partition.
     """
     deadline = time.monotonic() + settings.call_timeout_s
+    is_passed = False
     with closing(TopicReader(settings, {(topic, partition): offset})) as reader:
-        while not reader.at_end() and time.monotonic() < deadline:
+        while not is_passed and not reader.at_end() and time.monotonic() < deadline:
             for message in reader.read(1.0, 1):
-                return message if message.offset == offset else None
-    return None
+                if message.offset == offset:
+                    return message
+                is_passed = True
+        is_passed = is_passed or reader.at_end()
+    # Asked last: retention may have deleted the message while it was waited for.
+    first, _ = Admin(settings).ends({topic: partition + 1})[topic, partition]
+    if offset < first:
+        return Missing.DELETED
+    return Missing.NONE if is_passed else Missing.LATE
 
 
 class PartitionSample(NamedTuple):
