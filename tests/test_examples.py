@@ -45,6 +45,28 @@ def run(folder: Path, name: str, *arguments: str) -> str:
     return output_of(sys.executable, EXAMPLES / name, *arguments, cwd=folder)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "common_crawl",
+        "data_frame",
+        "subscriber",
+        "subscriber_aiokafka",
+        "subscriber_confluent_kafka",
+    ],
+)
+def test_a_program_without_its_arguments_says_what_to_give(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the words of its head, with the command to type, and without a traceback."""
+    if name == "subscriber_aiokafka":
+        pytest.importorskip("aiokafka")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py"])
+    with pytest.raises(SystemExit, match=rf"python {name}\.py "):
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+
+
 def test_a_data_frame_keeps_its_columns_and_loses_its_copies(tmp_path: Path) -> None:
     """
     The copy is named with its original; a row without a text is no document; of rows wholly equal

@@ -10,6 +10,8 @@ import sys
 import neardup
 import pandas as pd
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 frame = pd.read_csv(sys.argv[1])
 found = neardup.Deduplicator()
 

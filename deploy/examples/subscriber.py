@@ -13,6 +13,8 @@ from contextlib import closing, suppress
 import neardup
 from confluent_kafka import Consumer
 
+if len(sys.argv) < 3:
+    sys.exit(__doc__)
 bootstrap, path, topic = [*sys.argv[1:], "verdicts"][:3]
 kept = sqlite3.connect(path)
 kept.execute(

@@ -22,4 +22,6 @@ async def main(bootstrap, topic="verdicts"):
             print(verdict["verdict"], verdict.get("url", ""), flush=True)
 
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 asyncio.run(main(*sys.argv[1:]))

@@ -8,6 +8,8 @@ import sys
 
 from confluent_kafka import Consumer
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 settings = {
     "group.id": "confluent",
     "auto.offset.reset": "earliest",
