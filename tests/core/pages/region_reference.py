@@ -335,7 +335,10 @@ def part_with_lead(page: Page, headline: int, part: int) -> int:
     box = box_of(page, [page.blocks[heading][NODE], part])
     if (lead + page.prose(part)) * 100 < 50 * page.prose(box):
         return part
-    page.ways.add("a lead before a part")
+    kind = "a main" if part in mains_of(page) else "an article"
+    page.ways.add(f"a lead before {kind}")
+    if headline < 0:
+        page.ways.add("a lead behind the only h1")
     return box
 
 
