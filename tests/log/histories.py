@@ -13,6 +13,7 @@ from worker.log.rules import Definition
 from worker.log.snapshot import restore
 
 Check = Callable[[Replica], None]
+CHECKED_EVERY = 16  # records of a long history: a check looks at all originals
 
 
 def in_records(rows: Sequence[Row], rows_of: int) -> list[Sequence[Row]]:
@@ -21,13 +22,18 @@ def in_records(rows: Sequence[Row], rows_of: int) -> list[Sequence[Row]]:
 
 
 def applied(of: Definition, *records: Sequence[Row]) -> Replica:
-    """Return a replica that has applied these records, and is whole. Their rows get the offsets from 0 on."""
+    """
+    Return a replica that has applied these records, and was whole on the way and at the end. Their
+    rows get the offsets from 0 on.
+    """
     replica = Replica(of)
     offset = 0
     for number, rows in enumerate(filter(None, records)):
         placed = [row._replace(offset=offset + at) for at, row in enumerate(rows)]
         offset += len(rows)
         replica.apply(decode(packed(of, placed)), number, number)
+        if number % CHECKED_EVERY == 0:
+            replica.check()
     replica.check()
     return replica
 
