@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.conftest import EXAMPLES
+from tests.log.drawn import DRAWN, drawn_row
 from tests.log.test_replica import MARKS, SOURCE, agree, definition, packed
 from tests.log.test_snapshot import LOG, to_bytes
-from tests.log.test_turns import DRAWN, _row
 from tests.oracle import Oracle
 from worker.core import planner
 from worker.core.index import SearchIndex
@@ -88,7 +88,7 @@ def history(drawn: list[tuple[int, int, int, RowKind, int, int]]) -> list[Row]:
     for offset, (doc_id, blocks, page, kind, mark, back) in enumerate(drawn):
         # One in three has a doc_id that comes again. If all had, none would go outside.
         name = f"d{doc_id}" if doc_id < 4 else f"n{offset}"
-        row = _row(offset, name, blocks, page, kind, f"https://a.example/{doc_id % 5}", mark)
+        row = drawn_row(offset, name, blocks, page, kind, f"https://a.example/{doc_id % 5}", mark)
         rows.append(rows[-back]._replace(offset=offset) if 0 < back <= offset else row)
     return rows
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Literal
 
@@ -12,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import EXAMPLES
+from tests.log.drawn import DRAWN, PAGES, drawn_row
 from tests.log.histories import applied, judged_in_records
-from tests.log.test_replica import MARKS, SOURCE, agree, definition, told
+from tests.log.test_replica import SOURCE, agree, definition, told
 from worker.core.index import SearchIndex
 from worker.core.search import SearchRules
 from worker.log.record import Row, RowKind
@@ -21,34 +21,6 @@ from worker.log.rules import Retention
 
 # One pattern of each block, the block itself: two rows meet in a prefix only by an equal block.
 HIDING = SearchRules(patterns=1, look_min=0, prefix_max=2)
-_DICE = random.Random(5)
-BLOCKS = [_DICE.getrandbits(16) for _ in range(3)]
-PAGES = [_DICE.getrandbits(512) for _ in range(3)]  # no two are alike
-
-
-def _row(
-    offset: int,
-    doc_id: str,
-    blocks: int,
-    page: int,
-    kind: RowKind = RowKind.FULL,
-    url: str = "",
-    mark: int = 0,
-) -> Row:
-    fingerprint = sum(BLOCKS[blocks // 3**block % 3] << 16 * block for block in range(4))
-    digest = page if kind == RowKind.SHORT else blocks * 3 + page
-    return Row(offset, kind, doc_id, url, 0, fingerprint, digest, 9, sketch=PAGES[page], mark=mark)
-
-
-# Of a row the doc_id, blocks, page, kind, mark, and how far before it the row stands that comes again.
-DRAWN = st.tuples(
-    st.integers(0, 11),
-    st.integers(0, 80),
-    st.integers(0, 2),
-    st.sampled_from([RowKind.FULL] * 4 + [RowKind.SHORT, RowKind.DELETED]),
-    st.sampled_from(MARKS),
-    st.sampled_from([0, 0, 0, 1, 2, 5]),
-)
 
 
 @settings(max_examples=2 * EXAMPLES, deadline=None)
@@ -79,7 +51,7 @@ def test_originals_are_listed_at_birth_in_any_history(
     rows: list[Row] = []
     for offset, (doc_id, blocks, page, kind, mark, back) in enumerate(drawn):
         url = f"https://a.example/{doc_id % 5}"
-        row = _row(offset, f"d{doc_id}", blocks, page, kind, url, mark)
+        row = drawn_row(offset, f"d{doc_id}", blocks, page, kind, url, mark)
         rows.append(rows[-back]._replace(offset=offset) if 0 < back <= offset else row)
     oracle, replica = judged_in_records(of, rows, rows_of, restarts)
     agree(oracle, replica, SOURCE, 0)
@@ -113,10 +85,10 @@ def test_a_prefix_is_crowded_if_more_originals_may_have_it_than_are_listed(
 ) -> None:
     """Blocks of 16 bits have a bucket for each prefix, so counting equal blocks is the definition."""
     index = SearchIndex(SearchRules(prefix_max=8))
-    held = [_row(0, "", blocks, 0).fingerprint for blocks in drawn]
+    held = [drawn_row(0, "", blocks, 0).fingerprint for blocks in drawn]
     rows = np.arange(len(held), dtype=np.uint32)
     index.insert(np.array(held, np.uint64), np.zeros(len(held), np.uint64), rows)
-    fingerprint = _row(0, "", asked, 0).fingerprint
+    fingerprint = drawn_row(0, "", asked, 0).fingerprint
     alike = [
         sum((one ^ fingerprint) >> 16 * block & 0xFFFF == 0 for one in held) for block in range(4)
     ]
