@@ -525,6 +525,8 @@ def test_too_little_to_go_by_has_no_star_and_says_why(
     assert re.search(
         r"^ *0?\.?\d+ +0?\.?\d+ +[\d.]+ \([\d.]+-[\d.]+\) +\.\d+ \(to ", table, re.MULTILINE
     )
+    found = [json.loads(line) for line in run("tune", documents, "--json").stdout.splitlines()]
+    assert found and not any(one["recommended"] for one in found)
 
 
 def test_labelled_pairs_are_sure_when_there_are_enough(many_copies: Path, tmp_path: Path) -> None:
