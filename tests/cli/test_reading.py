@@ -17,10 +17,6 @@ import pytest
 
 from tests.cli.program import ARTICLE, OTHER, lines, misused, refused, run
 from tests.core.test_evaluation import made_texts
-from worker.errors import StopError
-from worker.shell.files.archives.column_names import ColumnNames
-from worker.shell.files.crawl import CrawlFiles
-from worker.shell.files.deduplicator import Deduplicator
 
 NAMES = (
     "--id-column",
@@ -49,10 +45,7 @@ def corpus(copies: int = 12) -> pandas.DataFrame:
 
 WRITERS: dict[str, Callable[[pandas.DataFrame, Path], None]] = {
     "csv": lambda frame, path: frame.to_csv(path, index=False),
-    "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
     "jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
-    "json": lambda frame, path: frame.to_json(path, orient="records"),
-    "parquet": lambda frame, path: frame.to_parquet(path),
 }
 
 
@@ -152,19 +145,6 @@ def test_a_name_that_no_row_has_is_refused_before_anything_is_judged(
     )
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_every_format_refuses_a_name_that_no_row_has(kind: str, tmp_path: Path) -> None:
-    """As CSV does, where the first line names the columns."""
-    source = written(kind, corpus(1), tmp_path)
-    files = CrawlFiles([str(source)], columns=ColumnNames("id", "body", "link", "day"))
-    told = " has no column 'day', there are id, body, date, link: --time-column names one of them"
-    if kind in {"csv", "tsv"}:
-        told += " (its first line names the columns, between commas, semicolons or tabs)"
-    for read in (files.check_columns, lambda: list(files)):
-        with pytest.raises(StopError, match=f"{re.escape(told)}$"):
-            read()
-
-
 def test_a_field_of_one_line_of_json_is_enough(tmp_path: Path) -> None:
     """In JSON a field may be missing where it has no value, in all lines of a file as well."""
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
@@ -201,21 +181,6 @@ def test_what_comes_through_a_pipe_is_refused_when_it_has_been_read() -> None:
     """It cannot be looked into before."""
     said = refused("dedup", "-", "--id-column", "key", stdin=lines({"id": "a", "text": ARTICLE}))
     assert "has no column 'key', there are id, text: --id-column names one of them" in said
-
-
-def test_files_of_a_program_are_refused_when_they_have_been_read(tmp_path: Path) -> None:
-    """As those of a command, by the library's names as well; an empty file has no rows, and so none without the column."""
-    source = written("jsonl", corpus(1), tmp_path)
-    files = CrawlFiles([str(source)], columns=ColumnNames(id="key", text="body"))
-    for _ in range(2):
-        with pytest.raises(StopError, match="has no column 'key', there are id, body, date, link"):
-            list(files)
-    source_files = CrawlFiles([str(source)])
-    verdicts = Deduplicator(threads=1).add_many(source_files, id_column="id", text_column="body")
-    assert [verdict.doc_id for verdict in verdicts] == ["100", "101"]
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text("")
-    assert not list(CrawlFiles([str(empty)], columns=ColumnNames(id="key")))
 
 
 @pytest.mark.parametrize(

@@ -635,3 +635,47 @@ def test_columns_are_read_for_the_field_that_names_them() -> None:
     names = ["url", "text", "html", "title", "fetched_at"]
     read = ColumnNames(id="url", text="title").read_from(names)
     assert dict(read) == {"doc_id": "url", "text": "title", "fetched_at": "fetched_at"}
+
+
+WRITERS: dict[str, Callable[[pandas.DataFrame, Path], None]] = {
+    "csv": lambda frame, path: frame.to_csv(path, index=False),
+    "tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
+    "json": lambda frame, path: frame.to_json(path, orient="records"),
+    "parquet": lambda frame, path: frame.to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_every_format_refuses_a_name_that_no_row_has(kind: str, tmp_path: Path) -> None:
+    """As CSV does, where the first line names the columns."""
+    source = tmp_path / f"in.{kind}"
+    row = {"id": [1], "body": [ARTICLE], "date": ["2026-01-01"], "link": ["https://example.org/"]}
+    WRITERS[kind](pandas.DataFrame(row), source)
+    files = CrawlFiles([str(source)], columns=ColumnNames("id", "body", "link", "day"))
+    told = " has no column 'day', there are id, body, date, link: --time-column names one of them"
+    if kind in {"csv", "tsv"}:
+        told += " (its first line names the columns, between commas, semicolons or tabs)"
+    for read in (files.check_columns, lambda: list(files)):
+        with pytest.raises(StopError, match=f"{re.escape(told)}$"):
+            read()
+
+
+def test_files_of_a_program_are_refused_when_they_have_been_read(tmp_path: Path) -> None:
+    """
+    As those of a command, by the library's names as well; an empty file has no rows, and so none
+    without the column.
+    """
+    source = tmp_path / "in.jsonl"
+    rows = [{"id": 100, "body": ARTICLE}, {"id": 101, "body": OTHER}]
+    source.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    files = CrawlFiles([str(source)], columns=ColumnNames(id="key", text="body"))
+    for _ in range(2):
+        with pytest.raises(StopError, match="has no column 'key', there are id, body"):
+            list(files)
+    source_files = CrawlFiles([str(source)])
+    verdicts = Deduplicator(threads=1).add_many(source_files, id_column="id", text_column="body")
+    assert [verdict.doc_id for verdict in verdicts] == ["100", "101"]
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    assert not list(CrawlFiles([str(empty)], columns=ColumnNames(id="key")))
