@@ -27,8 +27,10 @@ from worker.shell.files.archives.columns import (
     DATE,
     DATE_TIME,
     FLOAT,
+    NARROW_SAID,
     STRUCT,
     check_columns,
+    is_narrow,
     plain,
     shown,
     type_of,
@@ -96,6 +98,9 @@ def rows_of(
     check_columns(
         (field, name, *types[name]) for field, name in columns.read_from(read) if name in types
     )
+    if columns.id is None and ID in types and is_narrow(*types[ID]):
+        warnings.warn(f"the column {ID!r} names no document: {NARROW_SAID}", stacklevel=2)
+        read.remove(ID)
     if _library_of(frame) == "datasets":
         rows: Iterable[Any] = frame.with_format(None).select_columns(read)
         return iter(rows)

@@ -14,6 +14,8 @@ Lines, CSV and Parquet, for the dicts of a program and for its frames.
 
 - A number names a document if it is whole: a column of whole numbers with a gap becomes floats in
   pandas, and decimals come from databases.
+- Floats of 32 or 16 bits hold whole numbers only up to 2**24 or 2**11: of two larger ids they have
+  made one. So a column of them names no document, whatever its values.
 - A time without a zone is UTC, as in every tool that writes such times. That is said once.
 - A number as a time counts the seconds, milliseconds, microseconds or nanoseconds since 1970.
   Between 1973 and 2100 the four ranges lie apart, so the size of the number tells the unit. Others
@@ -78,11 +80,16 @@ _REMEDIES = {
     BOOLEAN: "name another column",
     OTHER: "convert it to text",
 }
+NARROW_SAID = (
+    "ids above 2**24 (2**11 in 16 bits) may have become one in it. Write the ids as whole numbers "
+    "or text where they come from: to convert this column does not bring them back"
+)
 UTC_SAID = "without a zone, read as UTC"
 _UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 10**6, "nanoseconds": 10**9}
 _UNIX_MIN_S = 100_000_000  # 1973-03-03
 _UNIX_MAX_S = 4_102_444_800  # 2100-01-01
 _SHOWN_CHARACTERS_MAX = 60
+_NARROW = re.compile(r"\b(?:halffloat|float|float16|float32)\b", re.IGNORECASE)  # Arrow's first
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _AS_NUMBER = re.compile(r"[0-9]{9,19}(?:[.][0-9]{1,9})?")
 _DAY = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})")
@@ -207,6 +214,22 @@ def check_columns(types: Iterable[tuple[str, Any, Any, str | None]]) -> None:
     for field, name, kind, found in types:
         if found is not None and found not in LEGAL[field]:
             raise TypeError(f"the column {name!r} has the type {kind}: {_never(field, found)}")
+        if field == "doc_id" and is_narrow(kind, found):
+            raise TypeError(f"the column {name!r} has the type {kind}: {NARROW_SAID}")
+
+
+def is_narrow(kind: Any, found: str | None) -> bool:
+    """
+    Return whether a type of Arrow, numpy, pandas or polars has floats of less than 64 bits.
+
+    Args:
+        kind: the library's type.
+        found: that in the words of the table.
+
+    >>> is_narrow(np.dtype("float32"), FLOAT), is_narrow(np.dtype("float64"), FLOAT)
+    (True, False)
+    """
+    return found == FLOAT and _NARROW.search(str(kind)) is not None
 
 
 def _never(field: str, found: str) -> str:
@@ -289,7 +312,7 @@ def _name(value: Any, found: str) -> str:
             raise DocumentError(
                 "invalid-field",
                 f"doc_id is {shown(value)}: a number is an id if it is whole, and as a float "
-                f"below 2**53. Write it as text",
+                f"below 2**53 (of 32 bits 2**24). Write it as text",
             )
         return str(number)
     if isinstance(value, date):
@@ -302,7 +325,11 @@ def _whole(value: Any) -> int | None:
     if isinstance(value, Decimal):
         is_short = value.is_finite() and value.adjusted() < DOC_ID_BYTES_MAX
         return int(value) if is_short and value == value.to_integral_value() else None
-    return int(value) if isinstance(value, Integral) else whole_number(float(value))
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, np.floating) and abs(value) >= 2.0 ** (np.finfo(value).nmant + 1):
+        return None  # it stands for several whole numbers
+    return whole_number(float(value))
 
 
 def _time(value: Any, found: str, note: Callable[[str], None]) -> str:
