@@ -45,8 +45,10 @@ class Log:
     applied: int = 9
     log_id: str = LOG
     awaited: list[int] = field(default_factory=list)
+    ends_asked: int = 0
 
     def end(self) -> int:
+        self.ends_asked += 1
         return 9
 
     def await_applied(self, offset: int) -> bool:
@@ -177,6 +179,16 @@ def test_the_log_is_applied_as_far_as_the_commits_must_be_checked_by(
     with pytest.raises(RetryError, match=f"not applied up to offset {needed}"):
         admission.starts({0: commit}, lambda _: FIRST)
     assert log.awaited == [needed]
+
+
+def test_the_end_of_the_log_is_asked_for_once_however_many_partitions_begin() -> None:
+    """An answer takes a tenth of a second on a quiet log, and the group waits for all of them."""
+    log = Log(NOT_COVERED)
+    admission = Admission(Settings(), TOPIC_ID, log)
+    assert admission.needed(dict.fromkeys(range(1_000), NONE) | {1_000: ours(40, 6)}) == 9
+    assert log.ends_asked == 1
+    assert admission.needed({0: ours(40, 6)}) == 6
+    assert log.ends_asked == 1
 
 
 def test_verdicts_are_forgotten_by_our_commits_alone() -> None:
