@@ -184,6 +184,10 @@ def test_a_worker_of_the_demo_has_the_settings_that_were_given(
             "kafka.session.timeout.ms must be a whole number, 6,000 to 1,800,000 ms, got 'soon'",
         ),
         (
+            {"kafka": {"fetch.wait.max.ms": "3000"}},
+            "kafka.fetch.wait.max.ms must be at most 2,000, got 3000",
+        ),
+        (
             {"call_timeout_s": 400},
             "call_timeout_s must be below kafka.max.poll.interval.ms, got 400 s and 300,000 ms",
         ),

@@ -322,6 +322,16 @@ def test_a_full_disk_ends_a_replica_and_the_log_restores_it(
     assert to_bytes(restored) == to_bytes(whole)
 
 
+def test_a_state_directory_that_takes_no_files_is_not_said_to_be_full(tmp_path: Path) -> None:
+    """It is gone, read-only or another user's: no space that somebody frees would help."""
+    with pytest.raises(
+        StopError,
+        match=r"state directory .*gone takes no files .*No such file.*writable, or name another",
+    ) as caught:
+        DiskMemory(tmp_path / "gone")(1)
+    assert "free some space" not in str(caught.value)
+
+
 def test_a_full_disk_stops_a_run_that_says_so_and_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

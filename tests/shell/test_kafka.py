@@ -31,7 +31,7 @@ from worker.settings.librdkafka import properties
 from worker.shell.admin.watch import Missing, message_at
 from worker.shell.kafka import client, configuration, consumer, publisher
 from worker.shell.kafka.admin import Admin
-from worker.shell.kafka.client import CALL_S_MAX, retry
+from worker.shell.kafka.client import CALL_S_MAX, retry, translate
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import VOID, Clearing, TransactionalPublisher
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicMessage, TopicReader
@@ -293,6 +293,29 @@ def test_a_document_larger_than_the_clients_queue_ends_with_a_reason() -> None:
         empty.send(b"k", b"x" * 200_000)
 
 
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            KafkaError.GROUP_ID_NOT_FOUND,
+            "with kafka.group.protocol=classic, and no worker can change it alone: stop all workers",
+        ),
+        (
+            KafkaError.UNRELEASED_INSTANCE_ID,
+            "or one that died and whose session has not ended yet. Give each worker its own "
+            "--worker-id, or wait until the session ends",
+        ),
+        (KafkaError.UNKNOWN_MEMBER_ID, "the client has given up: .* restart the worker"),
+    ],
+)
+def test_a_client_that_has_given_up_says_what_helps(code: int, says: str) -> None:
+    """A restart alone helps neither against another protocol nor against an id that is taken."""
+    text = f"Fatal error: {KafkaError(code).str()}: ConsumerGroupHeartbeat fatal error"
+    error = translate(KafkaError(KafkaError._FATAL, text), "reading documents")
+    assert isinstance(error, StopError)
+    assert re.search(says, str(error)) and text in str(error)
+
+
 def test_a_queue_that_was_full_a_moment_ago_is_tried_again() -> None:
     """Its messages go out at any time: it may be empty as soon as it has refused one."""
 
@@ -456,6 +479,8 @@ def test_an_option_of_the_users_wins_or_is_refused(
     options = dict.fromkeys(sorted(open_to_users), "10001") | {"group.protocol": group_protocol}
     if "max.poll.interval.ms" in options:
         options["max.poll.interval.ms"] = "300001"
+    if "fetch.wait.max.ms" in options:
+        options["fetch.wait.max.ms"] = "1001"
     configured = configure(Settings(kafka=options))
     if configure is not configuration.group_config:
         del options["group.protocol"]

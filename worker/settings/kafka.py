@@ -76,6 +76,9 @@ TIMES_MS = {
     "transaction.timeout.ms": (10_000, 1_000, 900_000),
 }
 
+# A question about a topic's end waits behind a fetch of the same connection, and may take 3 s.
+FETCH_WAIT_MS_MAX = 2_000
+
 _SECRET_WORDS = (
     "password", "passphrase", "secret", "token", "credential", "jaas", "key", "pem",
     "oauthbearer.config",
@@ -247,6 +250,13 @@ def check_agreement(values: Mapping[str, str | SecretStr]) -> None:
         raise ValueError(
             f"kafka.max.poll.interval.ms must be at least kafka.session.timeout.ms, got "
             f"{poll_ms:,} and {session_ms:,}: librdkafka refuses a shorter one"
+        )
+    fetch_wait = text_of(values, "fetch.wait.max.ms", "0")
+    # If it is no number, librdkafka refuses it.
+    if fetch_wait.isascii() and fetch_wait.isdigit() and int(fetch_wait) > FETCH_WAIT_MS_MAX:
+        raise ValueError(
+            f"kafka.fetch.wait.max.ms must be at most {FETCH_WAIT_MS_MAX:,}, got {fetch_wait}: "
+            "questions about the end of a topic wait as long, and would get no answer in time"
         )
     protocol = text_of(values, "security.protocol", "plaintext")
     mechanism = values.get("sasl.mechanism", values.get("sasl.mechanisms"))

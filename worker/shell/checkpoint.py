@@ -22,6 +22,7 @@ a mistake. A disk that is full costs the new snapshot, never the old ones.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import glob
 import mmap
@@ -591,6 +592,11 @@ class DiskMemory(Memory):
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._descriptor, self._end, size_paged)
         except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise StopError(
+                    f"the state directory {self._folder} takes no files of originals ({error}): "
+                    "make it writable, or name another one, and start again, nothing is lost"
+                ) from error
             raise StopError(
                 f"the state directory {self._folder} has no room for {size_paged} bytes more of "
                 f"originals ({error}): free some space and start again, nothing is lost"

@@ -76,6 +76,17 @@ REFUSALS = {
     "check the certificates in the kafka.ssl settings",
 }
 
+# What helps a client that has given up, where a restart alone does not. Only the text of its error
+# names the code.
+_GIVEN_UP = {
+    KafkaError.GROUP_ID_NOT_FOUND: "the group has members, or had them within the last session, "
+    "with kafka.group.protocol=classic, and no worker can change it alone: stop all workers, wait "
+    "for a session time-out, then start them with kafka.group.protocol=consumer",
+    KafkaError.UNRELEASED_INSTANCE_ID: "another process has this worker's id, or one that died and "
+    "whose session has not ended yet. Give each worker its own --worker-id, or wait until the "
+    "session ends (45 s, unless the brokers' group.consumer.session.timeout.ms is another)",
+}
+
 
 def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
     """
@@ -90,7 +101,7 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
     error: KafkaError = raised.args[0] if isinstance(raised, KafkaException) else raised
     if error.code() == KafkaError._FATAL:  # a consumer's error, wrapped: only its text says which
         if KafkaError(KafkaError.FENCED_INSTANCE_ID).str() not in error.str():
-            return StopError(f"{doing}: the client has given up: {error.str()}: restart the worker")
+            return _given_up(error.str(), doing)
         error = KafkaError(KafkaError.FENCED_INSTANCE_ID)
     if error.code() in _FENCED:
         return FencedError(
@@ -100,6 +111,14 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
     if error.code() in REFUSALS:
         return StopError(f"{doing}: {REFUSALS[error.code()]} ({error.name()}: {error.str()})")
     return RetryError(f"{doing}: {error.name()}: {error.str()}")
+
+
+def _given_up(text: str, doing: str) -> StopError:
+    """Return our error for a fatal one whose text the client has given."""
+    for code, remedy in _GIVEN_UP.items():
+        if KafkaError(code).str() in text:
+            return StopError(f"{doing}: {remedy} ({text})")
+    return StopError(f"{doing}: the client has given up: {text}: restart the worker")
 
 
 @contextmanager
