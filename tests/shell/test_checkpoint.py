@@ -528,6 +528,28 @@ def test_a_log_begins_with_its_base_until_a_snapshot_has_it(tmp_path: Path) -> N
         started(tmp_path / "new", other)
 
 
+@pytest.mark.parametrize("unusable", ["empty", "folder"])
+def test_the_base_is_known_by_an_older_snapshot_if_the_newest_cannot_be_read(
+    tmp_path: Path, unusable: str
+) -> None:
+    """An older snapshot is whole, and names the base, which need not be there any more."""
+    known, own = tmp_path / "known", tmp_path / "own"
+    checkpoint(known).save(applied(Replica(DEFINITION), 3))
+    started = Checkpoint(own, DEFINITION, LOG, "one", 60, base=known)
+    replica = started.restore()
+    replica.read(replica.definition.declaration("w", FORMAT_VERSION), 0, 0)
+    assert started.save(replica)
+    newest = own / "snapshot-00000000000000000002.ndsnap"
+    if unusable == "empty":
+        newest.touch()
+    else:
+        newest.mkdir()
+    next(known.iterdir()).unlink()
+    known.rmdir()
+    again = Checkpoint(own, DEFINITION, LOG, "one", 60, base=known).restore()
+    assert (again.definition, again.next_offset) == (replica.definition, 1)
+
+
 def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
     """The second to lock it is told, and the folder is free afterwards."""
     with locked(tmp_path), pytest.raises(StopError, match="in use"), locked(tmp_path):

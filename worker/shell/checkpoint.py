@@ -221,11 +221,12 @@ class Checkpoint:
                 )
             return first_definition(self._definition, self._base)
         for path in self._sources():
-            with contextlib.suppress(FileNotFoundError):
-                try:
-                    return self._definition.with_base_of(definition_of(map_file(path)))
-                except (RestoreError, DefinitionError):  # `restore` says so
-                    break
+            try:
+                return self._definition.with_base_of(definition_of(map_file(path)))
+            except FileNotFoundError:  # another worker has replaced it
+                continue
+            except (RestoreError, DefinitionError, OSError):  # `restore` says so
+                break
         return self._definition
 
     def _sources(self, skip: int = 0) -> Iterator[Path]:
