@@ -756,12 +756,15 @@ def test_a_missing_topic_stops_a_worker_with_the_remedy(kafka: Kafka) -> None:
 def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
     """As it stands; what the cluster refuses is told."""
     settings, admin = deployment(kafka)
-    admin.create(
-        settings.topic_fingerprints, 1, 1, {"cleanup.policy": "compact", "retention.ms": "60000"}
-    )
+    small = {"max.message.bytes": "2000"}
+    compacted = {"cleanup.policy": "compact", "retention.ms": "60000"}
+    admin.create(settings.topic_fingerprints, 1, 1, compacted | small)
+    admin.create(settings.topic_verdicts, 1, 1, small | {"message.timestamp.type": "LogAppendTime"})
     create_topics(admin, settings)
-    remedies = [problem.remedy.split() for problem in check_topics(admin, settings)]
-    assert len(remedies) == 3
+    problems = check_topics(admin, settings)
+    remedies = [problem.remedy.split() for problem in problems]
+    assert len(remedies) == 5
+    assert sum("max.message.bytes is 2000, should be 1048588: " in p.text for p in problems) == 2
     for _, *command in remedies:
         program.run(*command, "--bootstrap", kafka.bootstrap)
     assert check_topics(admin, settings) == []

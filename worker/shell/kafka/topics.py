@@ -24,7 +24,12 @@ class TopicSpec(NamedTuple):
     reasons: Mapping[str, str] = MappingProxyType({})
     fatal: frozenset[str] = frozenset()  # those without which a worker refuses to run
     is_log: bool = False  # the log has one partition, other topics any number
+    # Of a topic that has max.message.bytes from its cluster: the least that workers can run on.
+    message_bytes_min: int = 0
 
+
+# Kafka's own default. A batch that the client sends has up to 1,000,000 bytes, or one message.
+BATCH_BYTES_MAX = 1_048_588
 
 PARTITIONS = "partitions"  # no setting of Kafka's, but `topics alter` takes it like one
 
@@ -74,8 +79,12 @@ def topic_specs(settings: Settings) -> list[TopicSpec]:
                 {"cleanup.policy", "message.timestamp.type"} if expires else {"cleanup.policy"}
             ),
             is_log=True,
+            message_bytes_min=BATCH_BYTES_MAX,
         ),
-        TopicSpec(settings.topic_verdicts, settings.partitions, broker_time, kept_by_clocks),
+        TopicSpec(
+            settings.topic_verdicts, settings.partitions, broker_time, kept_by_clocks,
+            message_bytes_min=BATCH_BYTES_MAX,
+        ),
         TopicSpec(
             settings.topic_dead_letter, 1, size | broker_time | {"cleanup.policy": "delete"},
             kept_by_clocks
@@ -296,6 +305,14 @@ def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Pr
             reason = f": {spec.reasons[name]}" if name in spec.reasons else ""
             text = f"{name} is {actual}, should be {value}{reason}"
             yield _to_alter(spec.name, text, name, value, fatal=name in spec.fatal)
+    size = topic.config.get("max.message.bytes", "")
+    if size.isdigit() and int(size) < spec.message_bytes_min:
+        text = (
+            f"max.message.bytes is {size}, should be {spec.message_bytes_min}: a batch of workers' "
+            "records may be larger, and a worker whose batch is refused ends"
+        )
+        size = str(spec.message_bytes_min)
+        yield _to_alter(spec.name, text, "max.message.bytes", size, fatal=False)
 
 
 def _to_alter(topic: str, text: str, name: str, value: str, *, fatal: bool) -> Problem:
