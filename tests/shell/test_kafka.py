@@ -31,7 +31,7 @@ from worker.settings.librdkafka import properties
 from worker.shell.admin.watch import Missing, message_at
 from worker.shell.kafka import client, configuration, consumer, publisher
 from worker.shell.kafka.admin import Admin
-from worker.shell.kafka.client import CALL_S_MAX, retry, translate
+from worker.shell.kafka.client import CALL_S_MAX, retry
 from worker.shell.kafka.consumer import GroupConsumer
 from worker.shell.kafka.publisher import VOID, Clearing, TransactionalPublisher
 from worker.shell.kafka.reader import Feeder, GroupOffsets, TopicMessage, TopicReader
@@ -291,29 +291,6 @@ def test_a_document_larger_than_the_clients_queue_ends_with_a_reason() -> None:
     empty = Feeder(nobody(kafka=small))
     with pytest.raises(StopError, match=f"writing to documents: .*{says}"):
         empty.send(b"k", b"x" * 200_000)
-
-
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        (
-            KafkaError.GROUP_ID_NOT_FOUND,
-            "with kafka.group.protocol=classic, and no worker can change it alone: stop all workers",
-        ),
-        (
-            KafkaError.UNRELEASED_INSTANCE_ID,
-            "or one that died and whose session has not ended yet. Give each worker its own "
-            "--worker-id, or wait until the session ends",
-        ),
-        (KafkaError.UNKNOWN_MEMBER_ID, "the client has given up: .* restart the worker"),
-    ],
-)
-def test_a_client_that_has_given_up_says_what_helps(code: int, says: str) -> None:
-    """A restart alone helps neither against another protocol nor against an id that is taken."""
-    text = f"Fatal error: {KafkaError(code).str()}: ConsumerGroupHeartbeat fatal error"
-    error = translate(KafkaError(KafkaError._FATAL, text), "reading documents")
-    assert isinstance(error, StopError)
-    assert re.search(says, str(error)) and text in str(error)
 
 
 def test_a_queue_that_was_full_a_moment_ago_is_tried_again() -> None:

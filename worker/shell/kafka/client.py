@@ -63,6 +63,9 @@ REFUSALS = {
     # Kafka gives this code to messages without a key in a compacted topic, and to whatever a check
     # of the brokers' own refuses, as one of schemas: `why_refused` of the publisher knows more.
     KafkaError.INVALID_RECORD: "the brokers refuse a message, and their log says why",
+    KafkaError.INVALID_TIMESTAMP: "the topic refuses the time that this machine has given a "
+    "message by its clock. Correct it, or have the brokers give the time: neardup topics alter "
+    "TOPIC message.timestamp.type=LogAppendTime",
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "the brokers allow no transaction as long: lower "
     "kafka.transaction.timeout.ms, or raise their transaction.max.timeout.ms",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"access to the topic is denied: {_GRANT}",
