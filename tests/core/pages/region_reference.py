@@ -155,6 +155,7 @@ def uncover(page: Page) -> None:
         if not veils[block[NODE]] and not page.above(block[NODE], MARGIN | n.IN_HEADING)
     )
     answers = answers_of(page, hidden)
+    walled = titled if titled and stands_behind_wall(page, headline) else 0
     for k in page.rows:
         veil = veils[k]
         if not veil or page.above(k, MARGIN):
@@ -173,6 +174,10 @@ def uncover(page: Page) -> None:
                 is_page = True
             if is_page and not page.above(around, CONTENT):
                 page.ways.add("hidden, by its title")
+            is_most = hidden[veil] >= max(150, hidden[0] // 3)
+            if sign and veil == walled and is_most and not is_page:
+                page.ways.add("hidden, behind a wall")
+                is_page = True
         else:
             is_page = sign and hidden[veil] >= max(150, hidden[0] // 3)
         if is_page or veil in answers:
@@ -186,6 +191,26 @@ def stands_behind(page: Page, veil: int, heading: int) -> bool:
     around = page.nodes[veil][PARENT]
     is_within = heading >= 0 and around in page.around(page.blocks[heading][NODE])
     return is_within and heading < first_of(page, veil)
+
+
+def stands_behind_wall(page: Page, headline: int) -> bool:
+    """
+    Whether a hidden heading is half of the title, and what is shown has no heading that repeats it,
+    and no prose in an article or a main.
+    """
+    _, _, node, *_, size = page.blocks[headline]
+    if not page.above(node, n.IN_HEADING) or size * 2 < len(page.title):
+        return False
+    shown = [
+        b
+        for b, block in enumerate(page.blocks)
+        if not page.veil(block[NODE]) and not page.above(block[NODE], MARGIN)
+    ]
+    prose = [b for b in shown if page.grades[b] == "prose"]
+    heads = [b for b in shown if page.above(page.blocks[b][NODE], n.IN_HEADING)]
+    return headline_of(page, heads) < 0 and not any(
+        page.above(page.blocks[b][NODE], CONTENT) for b in prose
+    )
 
 
 def shows_content(page: Page, veils: dict[int, int]) -> bool:

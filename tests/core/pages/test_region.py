@@ -67,6 +67,9 @@ PAGES = {
     f"wait.</p></main><div style='display:none'><article>{HEAD}<p>{LONG}</p></article></div>",
     "hidden behind the site's name": "<title>The ferry is late | Harbour News</title><div><h1>Harbour News</h1><p>"
     f"Please wait for the news.</p></div><div hidden><main><article>{HEAD}<p>{LONG}</p></article></main></div>",
+    "hidden behind a wall with an h1": f"<title>The ferry is late | Harbour</title><div><h1>Before you go on</h1>"
+    f"<p>{BOX}</p><a href=/yes>Yes</a></div><div style='visibility:hidden'><main>{HEAD}<p>{LONG[:400]}</p>"
+    f"<p>{ARTICLE}</p></main></div>",
     "slides behind the first": f"<article>{HEAD}<p>{ARTICLE}</p><ul><li><p>It was Monday.</p></li>"
     f"{''.join(f'<li aria-hidden=true><p>{s}.</p></li>' for s in SLIDES)}</ul></article>",
     "hidden until found": f"<main>{HEAD}<p hidden=until-found>{ARTICLE}</p></main>",
@@ -242,6 +245,13 @@ OTHERS = {
     f"</main><div hidden><h1>Harbour</h1><p>{BOX}</p></div>",
     "a hidden box under the title, without a sign": "<title>Late again | Harbour News</title><main><h1>Late</h1>"
     f"<p>{ARTICLE}</p></main><div hidden><h2>Harbour News</h2><p>{BOX}</p></div>",
+    "a hidden part under the site's name, beside prose in main": "<title>Harbour News</title><main><h1>Late</h1>"
+    f"<p>{ARTICLE}</p></main><div hidden><article><h1>Harbour News</h1><p>{BOX[:170]}.</p></article></div>",
+    "a hidden part under the site's name, which is no half of the title": "<title>The ferry is late again | "
+    f"Harbour News</title><div><h1>Late</h1><p>{ARTICLE}</p></div><div hidden><article><h1>Harbour News</h1>"
+    f"<p>{BOX[:170]}.</p></article></div>",
+    "a hidden part under the title, which a heading shows, too": f"<title>The ferry is late</title><div>{HEAD}<p>"
+    f"{ARTICLE}</p></div><div hidden><article>{HEAD}<p>{BOX[:170]}.</p></article></div>",
     "a hidden dialog under the title": f"<title>The ferry is late</title><main><p>{ARTICLE}</p></main><div hidden "
     f"role=dialog>{HEAD}<p>{BOX}</p></div>",
     "a hidden box behind the heading and the article": f"<title>The ferry is late</title><div>{HEAD}<p>{ARTICLE}</p>"
@@ -522,6 +532,12 @@ def random_document(dice: random.Random) -> str:
         ]
     elif shape == 2:
         parts = [f"<div>{heading}<div{dice.choice(HIDINGS)}>{BOX}</div></div>", *parts[:1]]
+    elif shape == 3:
+        wall = f"<div><h1>{dice.choice(('Before you go on', *SENTENCES[:3]))}</h1>{BOX}</div>"
+        hidden = (
+            f"<div{dice.choice(HIDINGS)}>{heading}<p>{BOX[: dice.randrange(99, 999)]}</p></div>"
+        )
+        parts = [wall, hidden, *parts[: dice.randrange(2)]]
     title = f"<title>{dice.choice(TITLES)}</title>" if dice.random() < 0.8 else ""
     return title + "".join(parts)
 
@@ -530,6 +546,7 @@ WAYS = {
     "closed answers",
     "hidden, by its title",
     "hidden, behind the title",
+    "hidden, behind a wall",
     "hidden, with most of all letters",
     "a dialog with the title",
     "a lead before a main",

@@ -11,8 +11,9 @@ that waits for its script, or that stands behind an open dialog, hides its text 
 others hide their dialogs. So something hidden must look like content, and what is shown must not;
 or, beside a sentence, the hidden must hold most of all letters.
 Beside content, what is hidden must be much more, and be a part of an article (its body behind a
-lead, or slides), or hold the page's heading or stand behind it. Closed answers of an FAQ are text
-wherever they stand.
+lead, or slides), or hold the page's heading or stand behind it. A wall that asks for consent or
+money may have a heading of its own: if that is all that is like content, and the title is repeated
+by a hidden heading alone, a third is enough. Closed answers of an FAQ are text wherever they stand.
 
 The region is a range of the rows of containers, and one of blocks. All later steps go over these
 alone.
@@ -27,6 +28,7 @@ import numpy as np
 from worker.core.compiled import apart, fused
 from worker.core.pages import names
 from worker.core.pages.heading import (
+    HEADLINE_MIN,
     MENU,
     begin_at_heading,
     find_headline,
@@ -46,8 +48,10 @@ from worker.core.pages.measures import (
     sum_up,
 )
 from worker.core.pages.skeleton import (
+    B_BYTES,
     B_KEEP,
     B_LENGTH,
+    B_LINK,
     B_NODE,
     B_STOPS,
     BLOCKS,
@@ -63,8 +67,10 @@ from worker.core.pages.skeleton import (
     NODES,
     REGION,
     REGION_END,
+    TITLE_SIZE,
     common_container,
 )
+from worker.core.pages.titles import repeats_title
 
 # A region holds this much of the page's prose, in percent:
 MAIN_SHARE = 5  # a <main>
@@ -186,6 +192,7 @@ def _uncover(room: Any) -> None:
     headline = find_headline(room)  # hidden or not: nothing is cut so far
     shown, signs = _count_veiled(room)
     titled = nodes[room.blocks[headline, B_NODE], N_VEIL] if headline >= 0 else np.int64(0)
+    is_walled = titled > 0 and _is_walled(room, headline)
     letters = _letters_shown(room)
     answers = _are_answers(room, shown)
     for k in range(1, room.state[NODES]):
@@ -207,11 +214,38 @@ def _uncover(room: Any) -> None:
             behind = headline >= 0 and titled == 0 and _stands_behind(room, veil, headline)
             is_body = nodes[veil, N_VEILED] >= max(HIDDEN_PAGE, HIDDEN_BODY * letters)
             is_page = is_page or (behind and is_body)
+            is_most = nodes[veil, N_VEILED] >= max(HIDDEN_PAGE, shown // HIDDEN_PART)
+            is_page = is_page or (is_walled and sign and veil == titled and is_most)
         else:
             is_page = sign and prose >= max(HIDDEN_PAGE, shown // HIDDEN_PART)
         if is_page or (answers and _is_panel(room, veil)):
             nodes[veil, N_OWN] &= ~names.HIDDEN
     _hand_down_hidden(room)
+
+
+@fused
+def _is_walled(room: Any, headline: Any) -> Any:
+    """
+    Return whether a page stands hidden behind a wall: a hidden heading is half of the title, and
+    what is shown has no heading that repeats it, and no prose in an article or a main.
+    """
+    nodes = room.nodes
+    blocks = room.blocks
+    above = nodes[blocks[headline, B_NODE], N_ABOVE]
+    if not above & names.IN_HEADING or blocks[headline, B_BYTES] * 2 < room.state[TITLE_SIZE]:
+        return False
+    for b in range(room.state[BLOCKS]):
+        node = blocks[b, B_NODE]
+        above = nodes[node, N_ABOVE]
+        if nodes[node, N_VEIL] > 0 or above & _MARGIN:
+            continue
+        if above & _CONTENT and blocks[b, B_KEEP] == PROSE:
+            return False
+        is_link = blocks[b, B_LINK] * 2 >= blocks[b, B_BYTES]
+        is_heading = above & names.IN_HEADING and blocks[b, B_LENGTH] >= HEADLINE_MIN
+        if is_heading and not is_link and repeats_title(room, b):
+            return False
+    return True
 
 
 @fused
