@@ -158,6 +158,34 @@ def test_a_list_with_its_introduction_is_the_page(name: str) -> None:
         assert SENTENCE in found
 
 
+STICKY = {  # a post at the head of every page of a blog
+    "a summary": f"<article><h2><a href=/p>Late</a></h2><p>{INTRODUCTION}</p></article>",
+    "a link behind it": f"<article class=featured><h2><a href=/p>Late</a></h2><p>{INTRODUCTION}</p>"
+    "<p><a href=/p>Read more</a></p></article>",
+    "a body": "<article class='post sticky'><header><h2 class=entry-title><a href=/p>Late</a></h2></header>"
+    f"<div class=entry-content><p>{INTRODUCTION}</p><p>{INTRODUCTION}</p></div></article>",
+    "a whole post": f"<article><h1><a href=/p>Late</a></h1>{f'<p>{INTRODUCTION}</p>' * 3}</article>",
+    "a date": f"<article><div>May 2</div><h3><a href=/p>Late</a></h3><div>{INTRODUCTION}</div></article>",
+}
+BLOGS = {
+    "main": "<title>Blog</title><main>{}</main>",
+    "a heading": "<title>Blog</title><nav>By name</nav><main><h1>Blog</h1>{}</main>",
+    "other pages": f"<title>Blog</title><div id=content>{{}}{PAGER}</div><p>{SENTENCE}</p>",
+}
+
+
+@pytest.mark.parametrize("blog", BLOGS)
+@pytest.mark.parametrize("name", STICKY)
+def test_a_post_at_the_head_of_a_list_is_one_of_its_entries(name: str, blog: str) -> None:
+    """It is the same on all pages of a blog, and longer than any other entry."""
+    page = BLOGS[blog].format(f"{STICKY[name]}{{}}")
+    texts = extract_pages([page.format(items(POST, 10, of)) for of in ("red", "blue")])
+    for number, of in enumerate(("red", "blue")):
+        found = f"{texts.text(number)}\n"
+        assert [found.count(f"The {of} ferry on day {k}\n") for k in range(10)] == [1] * 10
+        assert INTRODUCTION.strip() in found
+
+
 LINKS = " ".join(f"<a href=/t>The {{of}} ferry on day {k}</a>" for k in range(20))
 GROUP = "<h2>{letter}</h2><ul>" + "<li><a href=/t>The {of} ferry {letter}</a></li>" * 5 + "</ul>"
 GROUPS = [GROUP.replace("{letter}", letter) for letter in "ABCD"]
@@ -203,6 +231,8 @@ def test_links_to_the_posts_before_and_after_are_none_to_other_pages_of_a_list()
 # {t}: a short article; {l}: a list behind it, {n} with a class name, {h} with a heading.
 MARKED = {
     "an article": "<main><article><h1>Late</h1>{t}</article><div{n}>{h}{l}</div></main>",
+    "an article whose heading is a link to it": (
+        "<main><article><h1><a href=/late>Late</a></h1>{t}</article><div{n}>{h}{l}</div></main>"),
     "a list in the article": (
         "<main><article><div><h1>Late</h1>{t}</div><div{n}>{h}{l}</div></article></main>"),
     "a box that is named as the body": (

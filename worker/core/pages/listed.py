@@ -8,6 +8,12 @@ the markup of the article says that it is one. So between text and list nothing 
 with a number ("48 products"), and the list must have many entries that are alike. Where links to
 other pages follow, the list goes on there: then it may be short, and stand below other lines.
 
+A blog may keep one post at the head of all its pages, longer than the other entries. Its heading is
+a link, as theirs are, and not to the page: so it introduces the list, however long it is.
+
+Not done: eight cards below a text are no list if no links to other pages follow. As many stand
+below short articles, without a heading, and copies of these have other ones (test_lists.py).
+
     introduction    the text that is kept, outside lists and tables, if it is short
     entries         headings of one level with a link; or links below headings of their own, in
                     <main>; or else links; below the introduction, or between the page's heading
@@ -45,6 +51,7 @@ from worker.core.pages.skeleton import (
     REGION_END,
     common_container,
 )
+from worker.core.pages.titles import repeats_title
 
 # An introduction has at most so many blocks, and fewer letters than this.
 INTRODUCTION_BLOCKS = 2
@@ -91,6 +98,12 @@ def keep_listed(room: Any) -> None:
     first, end = _introduction(room)
     if end == 0:
         return
+    last = blocks[end - 1, B_NODE]
+    entry = _entry_around(room, end - 1)
+    if entry > 0:
+        end = nodes[entry, N_END]
+    elif nodes[last, N_ABOVE] & names.IN_ARTICLE:
+        return
     listed = _list_within(room, end, nodes[room.state[REGION], N_END])
     heading = room.state[HEADING]
     if listed.end == 0 and 0 <= heading < first:
@@ -105,9 +118,9 @@ def keep_listed(room: Any) -> None:
         and not _are_beside(room, first, listed.begin)
     ):
         return
-    if listed.end == 0 or _is_body(nodes, blocks[end - 1, B_NODE], listed.begin):
+    if listed.end == 0 or (entry == 0 and _is_body(nodes, last, listed.begin)):
         return
-    if not _is_introduction_of(room, listed):
+    if not _is_introduction_of(room, listed, entry > 0):
         return
     for b in range(listed.begin, listed.end):
         if _may_be_listed(nodes, blocks[b, B_NODE]):
@@ -125,7 +138,7 @@ def _are_beside(room: Any, b: Any, other: Any) -> Any:
 def _introduction(room: Any) -> Any:
     """
     Return the first block of the introduction and the one behind its last; 0 and 0 if there is
-    none, or if it ends in an article. Lines beside a longer text are none of it.
+    none. Lines beside a longer text are none of it.
     """
     blocks = room.blocks
     nodes = room.nodes
@@ -142,14 +155,32 @@ def _introduction(room: Any) -> Any:
         if end == 0 or is_longer:
             end = np.int64(b + 1)
         is_line = is_line and not is_longer
-    if end == 0 or nodes[blocks[end - 1, B_NODE], N_ABOVE] & names.IN_ARTICLE:
-        return np.int64(0), np.int64(0)
     return first, end
 
 
 @fused
-def _is_introduction_of(room: Any, listed: Any) -> Any:
-    """Return whether what is kept outside a list is short, and at most twice as long as that."""
+def _entry_around(room: Any, b: Any) -> Any:
+    """
+    Return the article around a block, if it is an entry of a list itself: its first heading is a
+    link, and none that repeats the page's title. 0 if there is none.
+    """
+    nodes = room.nodes
+    article = room.blocks[b, B_NODE]
+    while article > 0 and nodes[article, N_TAG] != names.ARTICLE:
+        article = nodes[article, N_PARENT]
+    for k in range(nodes[article, N_FIRST], b if article > 0 else 0):
+        if nodes[room.blocks[k, B_NODE], N_ABOVE] & names.IN_HEADING:
+            is_entry = _is_link(room.blocks, k) and not repeats_title(room, k)
+            return article if is_entry else np.int64(0)
+    return np.int64(0)
+
+
+@fused
+def _is_introduction_of(room: Any, listed: Any, is_entry: Any) -> Any:
+    """
+    Return whether what is kept outside a list is short, or an entry, and at most twice as long as
+    that.
+    """
     blocks = room.blocks
     texts = 0
     letters = np.int64(0)
@@ -158,7 +189,7 @@ def _is_introduction_of(room: Any, listed: Any) -> Any:
             texts += blocks[b, B_KEEP] == KEPT
             letters += blocks[b, B_LENGTH]
     most = INTRODUCTION_BLOCKS_PAGED if listed.is_paged else INTRODUCTION_BLOCKS
-    is_short = texts <= most and letters < INTRODUCTION_LENGTH
+    is_short = is_entry or (texts <= most and letters < INTRODUCTION_LENGTH)
     return is_short and letters <= 2 * _letters_listed(room, listed)
 
 
