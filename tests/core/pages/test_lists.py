@@ -131,6 +131,16 @@ LISTINGS = {  # of which the introduction is the same on all pages: the page, an
     "products above what is said of them": (
         "<title>Ferries</title><main><h1>Ferries</h1><p>24 products</p><div>{}</div><h2>Of ferries"
         f"</h2><p>{INTRODUCTION}</p></main>", TILE, 12),
+    "products between a sentence and what is said of them": (
+        f"<title>Ferries</title><main><h1>Ferries</h1><p>{SENTENCE}</p><p>24 products</p><div>{{}}</div>"
+        f"<h2>Of ferries</h2><p>{INTRODUCTION}</p></main>", CARD, 12),
+    "products between both, and other pages": (
+        f"<title>Ferries</title><div id=content><h1>Ferries</h1><p>{SENTENCE}</p><div>Sort by</div><ul>{{}}</ul>"
+        f"{PAGER}<h2>Of ferries</h2><p>{INTRODUCTION}</p></div>", PRODUCT, 6),
+    "products above four paragraphs on them": (
+        "<title>Ferries</title><main><h1>Ferries</h1><p>24 products</p><ul>{}</ul><section><h2>Of ferries</h2>"
+        + f"<p>{SENTENCE}</p><h3>Old ferries</h3><p>{SENTENCE} {SENTENCE}</p>" * 2 + "</section></main>",
+        PRODUCT, 16),
     "topics of a board": (
         ARCHIVE.replace("{}", "<table><tr><th>Topic<th>Replies</tr>{}</table>"), TOPIC, 10),
     "cards with a button": (ARCHIVE.replace("{}", "<div>{}</div>"), BUTTON_CARD, 12),
@@ -228,6 +238,23 @@ def test_links_to_the_posts_before_and_after_are_none_to_other_pages_of_a_list()
     assert extract_pages([page]).text(0).split("\n") == ["Late", INTRODUCTION.strip()]
 
 
+HEADS = [
+    "<h2>Read on</h2>",
+    "<h3>Top 10</h3>",
+    "<div class=c2>Read on</div>",
+    "<h3><a href=/o>Read on</a></h3>",
+]
+
+
+@pytest.mark.parametrize(("head", "count"), [("", 9), *((head, 20) for head in HEADS[:2])])
+def test_links_between_two_paragraphs_are_none_of_a_short_text(head: str, count: int) -> None:
+    """They are few, or a heading says that they lead elsewhere."""
+    listed = f"<div>{head}<ul>{items(LINK, count, 'old')}</ul></div>"
+    told = f"<p>{SHORT_NEWS[0]}</p>{listed}<p>{SHORT_NEWS[1]}</p>"
+    page = f"<title>Late</title><main><h1>Late</h1>{told}</main>"
+    assert "old people" not in extract_pages([page]).text(0)
+
+
 # {t}: a short article; {l}: a list behind it, {n} with a class name, {h} with a heading.
 MARKED = {
     "an article": "<main><article><h1>Late</h1>{t}</article><div{n}>{h}{l}</div></main>",
@@ -252,12 +279,6 @@ FEW = {
     "related articles": (NAMED_RELATED, 12),
 }
 MANY = {"posts": (POST, 9), "items": (PRODUCT, 20), "links": (LINK, 20), "teasers": (TEASER, 20)}
-HEADS = [
-    "<h2>Read on</h2>",
-    "<h3>Top 10</h3>",
-    "<div class=c2>Read on</div>",
-    "<h3><a href=/o>Read on</a></h3>",
-]
 
 
 @pytest.mark.parametrize("page", [*MARKED, *UNMARKED])

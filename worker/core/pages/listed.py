@@ -16,8 +16,8 @@ below short articles, without a heading, and copies of these have other ones (te
 
     introduction    the text that is kept, outside lists and tables, if it is short
     entries         headings of one level with a link; or links below headings of their own, in
-                    <main>; or else links; below the introduction, or between the page's heading
-                    and the introduction
+                    <main>; or else links; below the introduction, between the page's heading and
+                    the introduction, or between its parts
     list            the boxes that hold the entries, side by side
 """
 
@@ -55,7 +55,7 @@ from worker.core.pages.titles import repeats_title
 
 # An introduction has at most so many blocks, and fewer letters than this.
 INTRODUCTION_BLOCKS = 2
-INTRODUCTION_BLOCKS_PAGED = 6  # ... above a list with links to its other pages
+INTRODUCTION_BLOCKS_PAGED = 6  # ... if links to other pages follow, or a text is below the list
 INTRODUCTION_LENGTH = 1_000
 LISTED_ARTICLES = 5  # entries of a list that is the page, if they are articles or teasers ...
 LISTED_MIN = 10  # ... or in anything else: lists of related pages have fewer
@@ -107,11 +107,10 @@ def keep_listed(room: Any) -> None:
     listed = _list_within(room, end, nodes[room.state[REGION], N_END])
     heading = room.state[HEADING]
     if listed.end == 0 and 0 <= heading < first:
-        listed = _list_within(room, heading + 1, first)
-        if listed.end == 0 or not _may_stand_between(
-            room, listed.end, first, listed.is_paged, True
-        ):
-            return
+        listed = _list_above(room, heading + 1, first)
+    if listed.end == 0:
+        begin, stop = _widest_gap(room, first, end)
+        listed = _list_above(room, begin, stop)
     if (
         room.state[REGION] == 0
         and not listed.is_paged
@@ -120,11 +119,38 @@ def keep_listed(room: Any) -> None:
         return
     if listed.end == 0 or (entry == 0 and _is_body(nodes, last, listed.begin)):
         return
-    if not _is_introduction_of(room, listed, entry > 0):
+    is_above = listed.begin < end
+    if not _is_introduction_of(room, listed, entry > 0, is_above):
         return
     for b in range(listed.begin, listed.end):
         if _may_be_listed(nodes, blocks[b, B_NODE]):
             blocks[b, B_KEEP] = KEPT_LISTED
+
+
+@fused
+def _list_above(room: Any, begin: Any, end: Any) -> Any:
+    """Return the list that stands in these blocks, before a text that introduces it."""
+    listed = _list_within(room, begin, end)
+    if listed.end > 0 and _may_stand_between(room, listed.end, end, listed.is_paged, True):
+        return listed
+    return _NO_LIST
+
+
+@fused
+def _widest_gap(room: Any, first: Any, end: Any) -> Any:
+    """
+    Return the blocks of an introduction that are not kept, where most of them follow each other.
+    """
+    begin = first
+    stop = first
+    last = first
+    for b in range(first + 1, end):
+        if room.blocks[b, B_KEEP] == KEPT:
+            if b - last > stop - begin:
+                begin = last + 1
+                stop = np.int64(b)
+            last = np.int64(b)
+    return begin, stop
 
 
 @fused
@@ -176,7 +202,7 @@ def _entry_around(room: Any, b: Any) -> Any:
 
 
 @fused
-def _is_introduction_of(room: Any, listed: Any, is_entry: Any) -> Any:
+def _is_introduction_of(room: Any, listed: Any, is_entry: Any, is_above: Any) -> Any:
     """
     Return whether what is kept outside a list is short, or an entry, and at most twice as long as
     that.
@@ -188,7 +214,7 @@ def _is_introduction_of(room: Any, listed: Any, is_entry: Any) -> Any:
         if blocks[b, B_KEEP] and not listed.begin <= b < listed.end:
             texts += blocks[b, B_KEEP] == KEPT
             letters += blocks[b, B_LENGTH]
-    most = INTRODUCTION_BLOCKS_PAGED if listed.is_paged else INTRODUCTION_BLOCKS
+    most = INTRODUCTION_BLOCKS_PAGED if listed.is_paged or is_above else INTRODUCTION_BLOCKS
     is_short = is_entry or (texts <= most and letters < INTRODUCTION_LENGTH)
     return is_short and letters <= 2 * _letters_listed(room, listed)
 
