@@ -315,6 +315,20 @@ def test_closed_answers_are_text(name: str, count: int, around: str) -> None:
     assert "partners number" not in text
 
 
+@pytest.mark.parametrize(
+    "around", ["<main>{}</main>", "<main><article>{}</article></main>", "<div>{}</div>"]
+)
+@pytest.mark.parametrize("name", [name for name in ANSWERS if name != "buttons"])
+def test_questions_stay_where_their_answers_are_closed(name: str, around: str) -> None:
+    """Two closed answers may be anything, but two pages with other questions are not one page."""
+    intro = f"<h1>Questions</h1><p>{ARTICLE} {ARTICLE}</p>"
+    asked = ["Why was it late", "Who waits for it"]
+    panels = "".join(ANSWERS[name].format(question, BOX[:250]) for question in asked)
+    text = extract_pages([around.format(f"{intro}{panels}<p>{ARTICLE}</p>")]).text(0)
+    assert [question for question in asked if question not in text] == []
+    assert "partners number" not in text
+
+
 def test_many_closed_panels_need_no_questions() -> None:
     """Six behind headings are more than the terms of a shop, and a page of its parts."""
     panels = "".join(f"<h2>Day {k}</h2><div hidden><p>{ARTICLE}</p></div>" for k in range(6))

@@ -52,7 +52,7 @@ from worker.core.pages.skeleton import (
 KEPT = 1
 KEPT_HEADING = 2
 # What is kept, too, and does not count where it is asked how much text a page has.
-KEPT_BARE = 3  # the page's heading, without a text that follows it
+KEPT_BARE = 3  # the page's heading, without a text that follows it, or one of a closed answer
 KEPT_LISTED = 4  # a list that the text introduces
 FACT = 5  # while blocks are chosen: may be kept on a short page
 
@@ -308,11 +308,20 @@ def counts(blocks: Any, b: Any) -> Any:
 
 
 @fused
+def _heads_hidden(room: Any, b: Any) -> Any:
+    """Return whether a hidden block of GAP letters follows a heading: a closed answer."""
+    if b + 1 >= room.state[BLOCKS] or room.blocks[b + 1, B_LENGTH] < GAP:
+        return False
+    return room.nodes[room.blocks[b + 1, B_NODE], N_ABOVE] & names.HIDDEN != 0
+
+
+@fused
 def _drop_bare_headings(room: Any) -> Any:
     """
     Drop each heading that no kept text follows before the next heading, or before a block of GAP
-    letters that is left out. The page's heading stays, but counts as none of the letters that are
-    kept, which are returned.
+    letters that is left out. The page's heading stays, and so do those of closed answers: a page of
+    questions is known by them. But they count as none of the letters that are kept, which are
+    returned.
     """
     blocks = room.blocks
     kept = 0
@@ -326,7 +335,8 @@ def _drop_bare_headings(room: Any) -> Any:
             follows = True
         elif keep == KEPT_HEADING:
             if not follows:
-                blocks[b, B_KEEP] = KEPT_BARE if b == heading else 0
+                stays = b == heading or _heads_hidden(room, b)
+                blocks[b, B_KEEP] = KEPT_BARE if stays else 0
         else:
             follows = follows and length < GAP
         if counts(blocks, b):
