@@ -28,6 +28,9 @@ A state says of none of its strings that it is the article (`told.py`), so it is
 where nothing shown looks like a page's own text: no heading of the page, no article. If a notice is
 all that is left, the description of the page joins it.
 
+Not done: a state or a template in place of a slogan under the site's own h1. The h1 of a short page
+does not always repeat its title either, and the longest text of its state may be the site's.
+
 All is linear: the first four stretches do not overlap, states may repeat the data, each is scanned
 once, and what stands in them is not looked for again. `tests/core/pages/embedded_reference.py` says
 the same in plain Python.

@@ -4,6 +4,9 @@ Decides which blocks of the root are kept, and which before and after it: a lead
 Inside the root, nearly all is text. Left out are lists of links, boxes of links between paragraphs,
 loose lines next to paragraphs, and headings without text. `keep_most` and `keep_all` are for pages
 without a root. `listed.py` looks for a list that the text introduces.
+
+Not done: the questions of a quiz are no text where labels follow them. The filters of a shop are
+written the same way, headings over labels, and so are the parts of most forms.
 """
 
 # ruff: noqa: PLR1714  # "in (…)" compiles a function for each tuple
