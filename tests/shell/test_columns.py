@@ -363,7 +363,7 @@ def test_narrow_floats_are_no_ids(ids: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [np.float32(2**24), np.float16(2**11), np.float64(2**53)])
 def test_a_narrow_float_of_a_row_is_an_id_while_it_stands_for_one_number(value: Any) -> None:
-    """As with a float of Python, and one below the bound is its digits."""
+    """From its bound on it is refused, as a Python float is; the number below is an id."""
     with pytest.raises(DocumentError, match="a number is an id if it is whole"):
         field_value("doc_id", value)
     below = np.nextafter(value, type(value)(0))

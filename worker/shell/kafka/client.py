@@ -117,7 +117,7 @@ def translate(raised: KafkaError | KafkaException, doing: str) -> NeardupError:
 
 
 def _given_up(text: str, doing: str) -> StopError:
-    """Return our error for a fatal one whose text the client has given."""
+    """Return the error of a client that has given up; only its text says why."""
     for code, remedy in _GIVEN_UP.items():
         if KafkaError(code).str() in text:
             return StopError(f"{doing}: {remedy} ({text})")
