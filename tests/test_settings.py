@@ -217,6 +217,7 @@ def test_settings_that_do_not_agree_are_refused(values: dict[str, Any], says: st
         ("log_level", "loud", "Input should be 'debug', 'info', 'warning' or 'error'"),
         ("group", "a b", "must be letters, digits, dots, hyphens and underscores"),
         ("worker_id", "w" * 129, "must be 1 to 128 characters"),
+        ("topic_verdicts", "..", "must be another name: Kafka refuses '..'"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_its_source(

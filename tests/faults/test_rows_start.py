@@ -82,6 +82,21 @@ def test_row_15_source_that_is_recreated_under_a_running_worker(deploy: Deploy) 
     assert len(deployment.answers()) == 2 * MESSAGES + 50
 
 
+def test_row_15_verdicts_that_are_recreated_under_a_running_worker(deploy: Deploy) -> None:
+    """Its answers are gone, so the worker ends and says so; the next one goes on."""
+    deployment = deploy(partitions=1)
+    [worker] = deployment.start_all("one")
+    deployment.feed(crawl(seed=15, count=MESSAGES))
+    deployment.until_all_committed()
+    deployment.recreate(deployment.settings.topic_verdicts)
+    _refuses(worker, "deleted and created again", "neardup verify tells which ones are gone")
+    deployment.feed(crawl(seed=16, count=50))
+    deployment.start("one")
+    deployment.until_committed(MESSAGES + 50)
+    # Dead letters of before have a topic of their own, and stay.
+    assert sum(place[1] >= MESSAGES for place, _ in deployment.answers()) == 50
+
+
 @pytest.mark.slow
 def test_row_15_log_that_has_lost_its_end_and_grown_again(
     kafka_to_break: EmbeddedKafka, tmp_path: Path
@@ -251,7 +266,8 @@ def test_row_19_changed_parameters(deploy: Deploy) -> None:
             process,
             f"has another definition: {name} is",
             f"Start it with the log's definition (its own is {file})",
-            f"neardup rebuild --definition {file}",
+            f"neardup rebuild --bootstrap {deployment.settings.bootstrap} --group",
+            f"--definition {file}",
         )
     deployment.feed(crawl(seed=19, count=20))
     deployment.start("one")

@@ -6,6 +6,7 @@ topics.
 from __future__ import annotations
 
 import re
+import shlex
 import threading
 import time
 import uuid
@@ -142,6 +143,23 @@ def test_a_fenced_client_writes_nothing_of_its_own(
         older.close()
         newer.close()
     assert "%" not in capfd.readouterr().err
+
+
+def test_a_queue_of_one_message_is_enough_to_publish(kafka: Kafka) -> None:
+    """What is left open is cleared, and answers go out, one message after the other."""
+    small = {"queue.buffering.max.messages": "1"}
+    settings = deployed(kafka, worker_id="w", partitions=2, kafka=small)
+    topic = settings.topic_verdicts
+    with closing(TransactionalPublisher(settings)) as one:
+        one.open()
+        with one.transaction({topic}) as transaction:
+            transaction.produce([Outgoing(topic, bytes([key]), b"v") for key in range(5)])
+
+    def published() -> int:
+        with closing(TopicReader(settings, {(topic, number): 0 for number in range(2)})) as reader:
+            return sum(len(reader.read(0.2)) for _ in iter(reader.at_end, True))
+
+    eventually(lambda: published() == 5)
 
 
 class Clock:
@@ -717,17 +735,23 @@ def test_created_topics_are_as_they_should_be(kafka: Kafka) -> None:
 
 
 def test_a_missing_topic_stops_a_worker_with_the_remedy(kafka: Kafka) -> None:
-    """The name of each, and the command that creates it, with the options that name it."""
-    settings, admin = deployment(kafka, topic_documents="documents", topic_new="new")
-    creates = (
-        f"neardup topics create --topic-fingerprints {settings.topic_fingerprints} .* --topic-new "
-        "new$"
+    """The name of each, and the command that creates all of them as these settings want them."""
+    new = f"{uuid.uuid4().hex}.new"
+    settings, admin = deployment(
+        kafka, partitions=3, topic_new=new, document_bytes_max=9 << 20, replication_factor=1
     )
     with pytest.raises(StopError) as refused:
         require_topics(admin, settings)
-    for spec in topic_specs(settings):
-        said = rf"(?m)^{re.escape(spec.name)}: the topic does not exist\. Create it: {creates}"
-        assert re.search(said, str(refused.value))
+    [command] = {
+        re.search(
+            rf"(?m)^{re.escape(spec.name)}: the topic does not exist\. Create it: neardup (.*)$",
+            str(refused.value),
+        )[1]  # type: ignore[index]
+        for spec in topic_specs(settings)
+    }
+    program.run(*shlex.split(command))
+    found, problems = require_topics(admin, settings)
+    assert problems == [] and found[new].partitions == 3
 
 
 def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
@@ -739,11 +763,11 @@ def test_a_problem_is_mended_by_the_command_that_it_names(kafka: Kafka) -> None:
     admin.create(settings.topic_verdicts, 1, 1, small | {"message.timestamp.type": "LogAppendTime"})
     create_topics(admin, settings)
     problems = check_topics(admin, settings)
-    remedies = [problem.remedy.split() for problem in problems]
+    remedies = [shlex.split(problem.remedy) for problem in problems]
     assert len(remedies) == 5
     assert sum("max.message.bytes is 2000, should be 1048588: " in p.text for p in problems) == 2
     for _, *command in remedies:
-        program.run(*command, "--bootstrap", kafka.bootstrap)
+        program.run(*command)
     assert check_topics(admin, settings) == []
     with pytest.raises(StopError, match=r"altering topic .*\.verdicts: .*retention"):
         admin.alter(settings.topic_verdicts, {"retention.ms": "long"})

@@ -10,7 +10,7 @@ frozen model, made once at the start.
     definition.py     what decides verdicts, a file of its own
     operation.py      the definition's file, state on disk, metrics, questions, logs
     model.py          all of them in one model, and the checks across them
-    writing.py        a setting as a flag, in the environment, in a file
+    writing.py        a setting as a flag, in a command, in the environment, in a file
     loading.py        flags, environment, file and defaults merged, with the origin of each value
 """
 
@@ -24,9 +24,9 @@ from worker.settings.model import DECIDING, SETTINGS, Settings
 from worker.settings.writing import (
     CONFIG_VARIABLE,
     ENV_PREFIX,
+    command,
     env_name,
     environment,
-    flag,
     flag_name,
     toml_key,
     toml_lines,
@@ -46,10 +46,10 @@ __all__ = [
     "LoadedSettings",
     "Settings",
     "bounds_of",
+    "command",
     "default_of",
     "env_name",
     "environment",
-    "flag",
     "flag_name",
     "in_clear",
     "in_definition",

@@ -153,6 +153,13 @@ class ConnectionSettings(BaseModel):
         """The rebalance protocol of the group, "classic" or "consumer" (KIP-848)."""
         return text_of(self.kafka, "group.protocol", "classic").lower()
 
+    @field_validator(*TOPICS)
+    @classmethod
+    def _is_topic_name(cls, topic: str | None) -> str | None:
+        if topic in {".", ".."}:
+            raise ValueError(f"must be another name: Kafka refuses {topic!r}")
+        return topic
+
     @field_validator("bootstrap")
     @classmethod
     def _is_server_list(cls, bootstrap: str) -> str:

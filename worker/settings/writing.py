@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,35 @@ def flag_name(name: str) -> str:
 
 def flag(settings: Settings, name: str) -> str:
     """
-    Return the flag that gives a setting the value that it has.
+    Return the flag that gives a setting the value that it has, as a shell reads it.
 
-    >>> flag(Settings(), "group"), flag(Settings(tracing=False), "tracing")
-    ('--group neardup', '--no-tracing')
+    >>> flag(Settings(state_dir=Path("a b")), "state_dir"), flag(Settings(tracing=False), "tracing")
+    ("--state-dir 'a b'", '--no-tracing')
     """
     value = getattr(settings, name)
     if isinstance(value, bool):
         return flag_name(name if value else f"no_{name}")
-    return f"{flag_name(name)} {_written(value)}"
+    return f"{flag_name(name)} {shlex.quote(_written(value))}"
+
+
+def command(settings: Settings, words: str, *names: str) -> str:
+    """
+    Return a command for the cluster of these settings, to be run as it stands: with a flag for each
+    of `names` that is not the default.
+
+    Kafka's own settings are left out, because a secret may be among them.
+
+    >>> night = Settings(group="night", bootstrap="kafka:9092")
+    >>> command(night, "offsets restore", "group", "topic_new")
+    'neardup offsets restore --bootstrap kafka:9092 --group night'
+    """
+    defaults = Settings.model_fields
+    flags = [
+        flag(settings, name)
+        for name in ("bootstrap", *names)
+        if getattr(settings, name) != defaults[name].default
+    ]
+    return " ".join(["neardup", words, *flags])
 
 
 def environment(values: Mapping[str, Any]) -> dict[str, str]:

@@ -192,7 +192,7 @@ class LogAppender:
             except BufferError as refusal:
                 raise StopError(
                     f"appending to {self._topic}: {refusal}: raise "
-                    f"kafka.queue.buffering.max.kbytes, or leave it out"
+                    "kafka.queue.buffering.max.kbytes and .messages, or leave them out"
                 ) from refusal
             except KafkaException as refusal:
                 error = refusal.args[0]

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from worker.errors import FencedError, NeardupError, RetryError, StopError
-from worker.settings import Settings
+from worker.settings import Settings, command
 from worker.shell.kafka import client, configuration
 from worker.shell.kafka.admin import Admin
 from worker.shell.ports import CommittedOffset, Outgoing
@@ -150,7 +150,7 @@ class TransactionalPublisher:
         except NeardupError:
             return refusal
         policies = {name: topic.config.get("cleanup.policy", "") for name, topic in topics.items()}
-        return StopError(f"{refusal}{why_refused(messages, policies)}")
+        return StopError(f"{refusal}{why_refused(messages, policies, self._settings)}")
 
     def _discard(self, producer: Producer) -> None:
         """
@@ -246,7 +246,9 @@ class _Transaction:
             )
 
 
-def why_refused(messages: Sequence[Outgoing], policies: Mapping[str, str]) -> str:
+def why_refused(
+    messages: Sequence[Outgoing], policies: Mapping[str, str], settings: Settings
+) -> str:
     """
     Return what may have made the brokers refuse one of these messages, as sentences with a remedy;
     "": nothing is known.
@@ -254,19 +256,20 @@ def why_refused(messages: Sequence[Outgoing], policies: Mapping[str, str]) -> st
     Args:
         messages: those of a transaction.
         policies: the `cleanup.policy` of each topic.
+        settings: those of the worker.
 
-    >>> why_refused([Outgoing("letters", None, b"")], {"letters": "compact,delete"})
+    >>> why_refused([Outgoing("letters", None, b"")], {"letters": "compact,delete"}, Settings())
     ... # doctest: +NORMALIZE_WHITESPACE
     '. A message for letters has no key, and its cleanup.policy is compact,delete: a compacted topic
     takes none without a key. neardup topics alter letters cleanup.policy=delete'
-    >>> why_refused([Outgoing("letters", b"key", b"")], {"letters": "compact"})
+    >>> why_refused([Outgoing("letters", b"key", b"")], {"letters": "compact"}, Settings())
     ''
     """
     keyless = {message.topic for message in messages if message.key is None}
     return "".join(
         f". A message for {name} has no key, and its cleanup.policy is {policies[name]}: "
         "a compacted topic takes none without a key. "
-        f"neardup topics alter {name} cleanup.policy=delete"
+        f"{command(settings, 'topics alter')} {name} cleanup.policy=delete"
         for name in sorted(keyless)
         if "compact" in policies.get(name, "")
     )
@@ -376,7 +379,10 @@ class Clearing:
 
         producer.begin_transaction()
         for place in places:
-            producer.produce(place.topic, VOID, place.key, place.partition, on_delivery=delivered)
+            client.produce(
+                producer, place.topic, lambda: producer.poll(0.05),
+                value=VOID, key=place.key, partition=place.partition, on_delivery=delivered,
+            )  # fmt: skip
         with self._calling("clearing open transactions"):
             if producer.flush(self._call_timeout_s) > 0:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from worker.errors import RetryError, StopError
-from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, TOPICS, Settings, flag
+from worker.settings import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX, TOPICS, Settings, command
 from worker.shell.kafka.admin import Admin, Topic
 
 
@@ -31,6 +31,7 @@ class TopicSpec(NamedTuple):
 # Kafka's own default. A batch that the client sends has up to 1,000,000 bytes, or one message.
 BATCH_BYTES_MAX = 1_048_588
 
+_OF_NEW_TOPICS = ("partitions", "replication_factor", "document_bytes_max")
 PARTITIONS = "partitions"  # no setting of Kafka's, but `topics alter` takes it like one
 
 # Settings of topics whose data is only in object storage (KIP-1150; Aiven).
@@ -182,8 +183,8 @@ def other_partitions(admin: Admin, settings: Settings) -> list[Problem]:
         remedy = "Kafka cannot take partitions away: keep it, or create another topic"
         if spec.partitions > topic.partitions:
             remedy = (
-                f"neardup topics alter {name} {PARTITIONS}={spec.partitions} adds them. Workers "
-                "read them within 10 seconds; keys then lead to other partitions"
+                f"{command(settings, 'topics alter')} {name} {PARTITIONS}={spec.partitions} adds "
+                "them. Workers read them within 10 seconds; keys then lead to other partitions"
             )
         problems.append(Problem(name, text, remedy, fatal=False))
     return problems
@@ -193,14 +194,8 @@ def check_topics(admin: Admin, settings: Settings) -> list[Problem]:
     """Compare the topics with what they should be."""
     wanted = topic_specs(settings)
     found = admin.describe([spec.name for spec in wanted])
-    own = [
-        flag(settings, name)
-        for name in TOPICS
-        if getattr(settings, name) != Settings.model_fields[name].default
-    ]
-    creates = " ".join(["neardup topics create", *own])
     problems = [
-        problem for spec in wanted for problem in _problems(spec, found.get(spec.name), creates)
+        problem for spec in wanted for problem in _problems(spec, found.get(spec.name), settings)
     ]
     log = found.get(settings.topic_fingerprints)
     if log is not None and log.partitions != 1:
@@ -275,10 +270,16 @@ def _log_of_many(admin: Admin, log: Topic) -> Problem:
     return Problem(log.name, text, remedy, fatal=True)
 
 
-def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Problem]:
+def _problems(spec: TopicSpec, topic: Topic | None, settings: Settings) -> Iterator[Problem]:
     if topic is None:
+        creates = command(settings, "topics create", *TOPICS, *_OF_NEW_TOPICS)
         yield Problem(spec.name, "the topic does not exist", f"Create it: {creates}", fatal=True)
         return
+
+    def to_alter(text: str, name: str, value: str, *, fatal: bool) -> Problem:
+        alters = command(settings, "topics alter")
+        return Problem(spec.name, text, f"{alters} {spec.name} {name}={value}", fatal)
+
     # Problems by which the cluster may lose an acknowledged record, or acknowledge no record at
     # all.
     in_sync = int(topic.config.get("min.insync.replicas", "1"))
@@ -286,16 +287,14 @@ def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Pr
         text = (
             f"min.insync.replicas is {in_sync}, and it has {topic.replicas}: nothing can be written"
         )
-        yield _to_alter(topic.name, text, "min.insync.replicas", str(topic.replicas), fatal=True)
+        yield to_alter(text, "min.insync.replicas", str(topic.replicas), fatal=True)
     elif in_sync < 2 <= topic.replicas:
         text = "min.insync.replicas is 1: what a single broker has acknowledged is lost with it"
-        yield _to_alter(topic.name, text, "min.insync.replicas", "2", fatal=False)
+        yield to_alter(text, "min.insync.replicas", "2", fatal=False)
     if topic.replicas > 1 and topic.config.get("unclean.leader.election.enable") == "true":
         text = "a broker that lacks acknowledged records may become the leader, and they are lost"
         unclean = "unclean.leader.election.enable"
-        yield _to_alter(
-            topic.name, f"{unclean} is true: {text}", unclean, "false", fatal=spec.is_log
-        )
+        yield to_alter(f"{unclean} is true: {text}", unclean, "false", fatal=spec.is_log)
     for name, value in spec.config.items():
         actual = topic.config.get(name)
         is_larger = (
@@ -304,19 +303,14 @@ def _problems(spec: TopicSpec, topic: Topic | None, creates: str) -> Iterator[Pr
         if actual != value and not is_larger:
             reason = f": {spec.reasons[name]}" if name in spec.reasons else ""
             text = f"{name} is {actual}, should be {value}{reason}"
-            yield _to_alter(spec.name, text, name, value, fatal=name in spec.fatal)
+            yield to_alter(text, name, value, fatal=name in spec.fatal)
     size = topic.config.get("max.message.bytes", "")
     if size.isdigit() and int(size) < spec.message_bytes_min:
         text = (
             f"max.message.bytes is {size}, should be {spec.message_bytes_min}: a batch of workers' "
             "records may be larger, and a worker whose batch is refused ends"
         )
-        size = str(spec.message_bytes_min)
-        yield _to_alter(spec.name, text, "max.message.bytes", size, fatal=False)
-
-
-def _to_alter(topic: str, text: str, name: str, value: str, *, fatal: bool) -> Problem:
-    return Problem(topic, text, f"neardup topics alter {topic} {name}={value}", fatal)
+        yield to_alter(text, "max.message.bytes", str(spec.message_bytes_min), fatal=False)
 
 
 def require_topics(admin: Admin, settings: Settings) -> tuple[dict[str, Topic], list[Problem]]:

@@ -49,7 +49,7 @@ from typing import NamedTuple, Protocol, Self
 from worker.errors import OffsetError, RetryError, StopError
 from worker.log.record import Source
 from worker.log.replica import SourceReach
-from worker.settings import TOPICS, Settings, flag
+from worker.settings import TOPICS, Settings, command
 from worker.shell.ports import CommittedOffset
 
 LAG_WAIT_S = 10.0  # a new leader may show an end of the log that is a moment old
@@ -279,13 +279,8 @@ def _remedy(commit: CommittedOffset, reach: SourceReach, first: int) -> str:
 
 
 def restore_command(settings: Settings) -> str:
-    """Return the command that repairs the group's offsets, with the names that differ."""
-    names = [
-        flag(settings, name)
-        for name in ("group", *TOPICS)
-        if getattr(settings, name) != Settings.model_fields[name].default
-    ]
-    return " ".join(["neardup offsets restore", *names])
+    """Return the command that repairs the group's offsets."""
+    return command(settings, "offsets restore", "group", *TOPICS, "definition", "base_snapshot")
 
 
 def trusted(committed: Committed, log_id: str) -> dict[int, int]:

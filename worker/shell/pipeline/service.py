@@ -68,7 +68,7 @@ from worker.log.record import record_digest
 from worker.log.replica import Replica
 from worker.log.rules import Definition
 from worker.log.snapshot import LogIdentity
-from worker.settings import Settings, flag
+from worker.settings import TOPICS, Settings, command
 from worker.shell.ask.questions import Questions
 from worker.shell.checkpoint import Checkpoint, first_definition, first_replica
 from worker.shell.http.server import HttpServer
@@ -181,8 +181,7 @@ def _run_on_log(
         at_start = committed(settings, documents.partitions)
         replica.serve(documents.topic_id, trusted(at_start, log_id))
         on_idle = _upkeep(settings, documents, log, checkpoint, stack)
-        names = (settings.topic_documents, settings.topic_fingerprints)
-        incarnation = Incarnation(admin, {name: topics[name].topic_id for name in names})
+        incarnation = Incarnation(admin, {name: one.topic_id for name, one in topics.items()})
         stack.callback(incarnation.close)
         # 3. The threads of the pages have nothing to do until the log is read; later the sequencer
         #    decides how many search.
@@ -295,12 +294,11 @@ def _of_one_definition(settings: Settings) -> Iterator[None]:
     try:
         yield
     except DefinitionError as error:
-        is_default = settings.definition is None
-        own = "the default" if is_default else str(settings.definition)
-        command = "neardup rebuild" + ("" if is_default else f" {flag(settings, 'definition')}")
+        own = "the default" if settings.definition is None else str(settings.definition)
+        rebuilds = command(settings, "rebuild", "group", *TOPICS, "definition")
         raise error.with_remedy(
             f"Start it with the log's definition (its own is {own}), or judge the documents anew, "
-            f"next to the old log: {command}"
+            f"next to the old log: {rebuilds}"
         ) from error
 
 
@@ -604,7 +602,8 @@ class Incarnation(Periodic[Mapping[str, bytes]]):
     Watches that the topics are the ones that the worker started with.
 
     If a topic is deleted and created again, it has the same name and other offsets. Its messages
-    would be taken for those of the former topic.
+    would be taken for those of the former topic; and answers that went with it would be missed by
+    nobody.
 
     Args:
         topics: name -> id, as found at the start.
@@ -642,7 +641,8 @@ class Incarnation(Periodic[Mapping[str, bytes]]):
             if topic_id != self.topics[name]:
                 raise StopError(
                     f"topic {name} was deleted and created again while this worker ran (its id was "
-                    f"{self.topics[name].hex()}, now {topic_id.hex()}): start the worker again"
+                    f"{self.topics[name].hex()}, now {topic_id.hex()}): start the worker again. If "
+                    "it has answers, neardup verify tells which ones are gone"
                 )
 
 
