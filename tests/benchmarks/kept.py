@@ -140,20 +140,30 @@ def processor_of(cpuinfo: str) -> str:
     return f"{name} (family {fields['cpu family']}, model {fields['model']})"
 
 
+def _commit() -> str:
+    """
+    Return the commit, with "-dirty" if the files are others. Results do not count: the benchmark
+    before has written some.
+    """
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+
+    others = git("diff", "--quiet", "HEAD", "--", str(WORKER.parent), f":(exclude){RESULTS}")
+    return git("describe", "--always").stdout.strip() + "-dirty" * (others.returncode == 1)
+
+
 def machine() -> dict[str, str | int | float]:
     """Return processor, vectors, cores, load, Python, commit and date."""
     cpuinfo = Path("/proc/cpuinfo")
     model = processor_of(cpuinfo.read_text()) if cpuinfo.is_file() else ""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
     return {
         "cpu": model or platform.processor() or platform.machine(),
         "vectors": vectors(),
         "cores": len(os.sched_getaffinity(0)),
         "load_before": round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
-        "commit": commit.stdout.strip(),
+        "commit": _commit(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
 
