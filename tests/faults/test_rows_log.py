@@ -79,5 +79,6 @@ def test_row_24_two_definitions_on_an_empty_log(deploy: Deploy) -> None:
     assert refused.wait() == 1
     said = refused.log_path.read_text()
     assert f"max_distance is {2 * usual - 1 - own} there, {own} here" in said
-    assert f"neardup rebuild --definition {definition_file(max_distance=own)}" in said
+    assert "neardup rebuild --bootstrap" in said
+    assert f"--definition {definition_file(max_distance=own)}" in said
     deployment.until_all_committed()

@@ -121,12 +121,13 @@ def test_row_10_a_compacted_topic_of_dead_letters(deploy: Deploy) -> None:
     assert worker.wait() == 1
     told = str(worker.events()[-1])
     assert "the brokers refuse a message" in told and letters in told
-    remedy = f"topics alter {letters} cleanup.policy=delete"
-    assert remedy in told
+    alters = f"topics alter --bootstrap {deployment.settings.bootstrap}"
+    remedy = f"{alters} {letters} cleanup.policy=delete"
+    assert f"neardup {remedy}" in told
     worker = deployment.start("one")
     assert worker.wait() == 1
     assert remedy in str(worker.events()[-1])
-    run(*remedy.split(), "--bootstrap", deployment.settings.bootstrap)
+    run(*remedy.split())
     deployment.until(lambda: _policy(deployment) == "delete", "the brokers know it")
     deployment.start("one")
     assert deployment.finish().outcomes == {"dead-letter": 1, "new": 3}

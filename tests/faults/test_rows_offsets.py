@@ -154,7 +154,7 @@ def _see_refusal(deployment: Deployment, change: str) -> None:
     assert refused.wait() == 1, change
     said = refused.log_path.read_text()
     assert "not those that its workers have committed" in said and "Traceback" not in said
-    assert "partition 0" in said and "neardup offsets restore --group" in said
+    assert "partition 0" in said and "neardup offsets restore --bootstrap" in said
     assert len(deployment.published()) == before
 
 
