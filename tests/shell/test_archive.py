@@ -39,6 +39,7 @@ from worker.shell.archive import outputs, steps, tasks
 from worker.shell.archive.run import Run
 from worker.shell.checkpoint import locked, map_file, snapshots
 from worker.shell.files.crawl import CrawlFiles
+from worker.shell.files.keeping import format_kept
 from worker.shell.files.options import FileOptions
 
 MANY = int(os.environ.get("ARCHIVE_DOCUMENTS", "20000"))
@@ -514,6 +515,24 @@ def test_an_input_that_changes_meanwhile_ends_the_run(
     monkeypatch.setattr(steps, "make_rows", changing)
     assert "b.jsonl has changed since the run began" in archive(output, code=1)
     assert 3 <= len(Run.load(output).done("rows")) < 7
+
+
+@pytest.mark.usefixtures("here")
+def test_an_input_that_changes_while_it_is_copied_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many other documents in its place would stand under its verdicts."""
+    source, output = crawl(tmp_path), tmp_path / "out"
+
+    def changing(files: Sequence[str], *more: Any) -> Any:
+        if files == [str(source / "b.jsonl")]:
+            os.utime(files[0], ns=(1, 1))
+        return format_kept(files, *more)
+
+    monkeypatch.setattr(outputs, "format_kept", changing)
+    said = archive(output, "--keep", "new", code=1)
+    assert "b.jsonl has changed since it was judged" in said
+    assert not [*(output / "kept").glob("*b.jsonl*")]
 
 
 @pytest.mark.usefixtures("here")

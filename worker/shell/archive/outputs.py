@@ -177,7 +177,8 @@ def copy_kept(run: Run, number: int) -> dict[str, Any]:
     choice = Choice(is_kept, notes.originals)
     outputs = [run.path(folder, name) for folder in folders]
     report = run.reporter("copy", number)
-    return {"kept": copy_documents([source], kind, choice, outputs, options, report)}
+    stamps = [run.inputs[number]]  # it may also change while it is copied
+    return {"kept": copy_documents([source], kind, choice, outputs, options, report, stamps=stamps)}
 
 
 def _chosen_of(run: Run, number: int) -> NDArray[np.void]:
